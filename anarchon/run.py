@@ -1,0 +1,163 @@
+"""A run and what is known of it: its states, its attempts, and what a handler is given."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from anarchon.clock import to_millis
+from anarchon.errors import Interrupted, LeaseLost
+
+
+class RunState(StrEnum):
+    """Where a run, or one attempt of it, stands."""
+
+    CLAIMED = "claimed"
+    """Ours to publish; the broker does not have it yet."""
+    RUNNING = "running"
+    SUCCESS = "success"
+    PUBLISHED = "published"
+    """The broker has it; nobody follows it further."""
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    """Handed over by a graceful stop; as a run's last state: and then replaced by a newer slot."""
+    LOST = "lost"
+    """Its lease lapsed; as a run's last state: and nobody may start it again."""
+    SKIPPED = "skipped"
+    """Not a run: the mark of a slot that another run of its job kept from starting."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Tell whether nothing more can happen to a run in this state."""
+        return self not in _UNFINISHED
+
+
+_UNFINISHED = frozenset({RunState.CLAIMED, RunState.RUNNING})
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One line of a job's history: one attempt at one slot, as the store has it.
+
+    Attempts of a run count from 1; attempt 0 is the mark of a skipped slot. ``detail`` is
+    what a success returned, the error of a failure, or the id of a published message.
+    Times are the store's.
+    """
+
+    job: str
+    slot: datetime
+    attempt: int
+    state: RunState
+    instance: str
+    fence: int
+    started: datetime
+    ended: datetime | None = None
+    detail: str | None = None
+
+
+class Signal:
+    """Says to one attempt that it must end, and why: ``stop``, ``lease_lost`` or ``timeout``.
+
+    Set from any thread; the first reason stays. Each attempt has its own.
+    """
+
+    __slots__ = ("_lock", "_reason", "_set", "_waiters")
+
+    def __init__(self) -> None:
+        self._reason: str | None = None
+        self._set = threading.Event()
+        self._lock = threading.Lock()
+        self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    def __repr__(self) -> str:
+        return f"<Signal {self._reason or 'not set'}>"
+
+    @property
+    def reason(self) -> str | None:
+        """Why the attempt must end; ``None`` as long as it need not."""
+        return self._reason
+
+    def is_set(self) -> bool:
+        """Tell whether the attempt must end."""
+        return self._reason is not None
+
+    def set(self, reason: str) -> bool:
+        """Set the signal; tell whether this call was the one that did."""
+        with self._lock:
+            if self._reason is not None:
+                return False
+            self._reason = reason
+            self._set.set()
+            waiters, self._waiters = self._waiters, []
+        for loop, event in waiters:
+            # a loop may be closed between a handler's end and a late signal
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)
+        return True
+
+    def raise_if_set(self) -> None:
+        """Raise ``LeaseLost`` or ``Interrupted`` if the attempt must end; for loops in long handlers."""
+        if self._reason is not None:
+            raise LeaseLost() if self._reason == "lease_lost" else Interrupted(self._reason)
+
+    async def wait(self) -> str:
+        """Wait until the attempt must end; return the reason."""
+        event = asyncio.Event()
+        waiter = (asyncio.get_running_loop(), event)
+        with self._lock:
+            if self._reason is not None:
+                return self._reason
+            self._waiters.append(waiter)
+        try:
+            await event.wait()
+        finally:
+            with self._lock:
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
+        assert self._reason is not None
+        return self._reason
+
+    def wait_in_thread(self, seconds: float | None = None) -> bool:
+        """Block this thread until the signal is set, or so many seconds; tell whether it is set."""
+        return self._set.wait(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What a handler is told of its attempt.
+
+    ``fence`` grows with every claim of the job: hand it to outside resources, so that they
+    can refuse a runner that was superseded. ``deadline`` is when ``timeout`` ends the
+    attempt, by the store's clock, or ``None``.
+    """
+
+    job: str
+    slot: datetime
+    attempt: int
+    fence: int
+    token: str
+    instance: str
+    namespace: str
+    deadline: datetime | None
+    signal: Signal = field(repr=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """A text that is the same for every attempt at this slot, and for nothing else."""
+        return f"{self.namespace}:{self.job}:{to_millis(self.slot)}"
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that writes the job, slot and attempt before each message."""
+        return _RunLogger(logging.getLogger(f"anarchon.job.{self.job}"), {"ctx": self})
+
+
+class _RunLogger(logging.LoggerAdapter[logging.Logger]):
+    def process(self, msg: object, kwargs: object) -> tuple[str, object]:  # type: ignore[override]
+        ctx = self.extra["ctx"]  # type: ignore[index]
+        assert isinstance(ctx, RunContext)
+        return f"job={ctx.job} slot={ctx.slot.isoformat()} attempt={ctx.attempt} {msg}", kwargs
