@@ -29,6 +29,12 @@ def from_millis(millis: int) -> datetime:
     return EPOCH + timedelta(milliseconds=millis)
 
 
+def rfc3339(moment: datetime) -> str:
+    """Write a UTC moment as RFC 3339 with milliseconds, and ``Z``."""
+    whole, millis = divmod(to_millis(moment), 1000)
+    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+
+
 class Timer(Protocol):
     """A call that was put off, and may still be taken back."""
 

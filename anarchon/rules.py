@@ -34,7 +34,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 from anarchon.clock import EPOCH, to_millis
-from anarchon.run import Attempt, RunState
+from anarchon.run import Attempt, Overlap, RunState
 from anarchon.store import (
     FINGERPRINT_MEMORY,
     RETENTION,
@@ -44,7 +44,6 @@ from anarchon.store import (
     KnownJob,
     Mode,
     Outcome,
-    Overlap,
     Prune,
     Registration,
     Release,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
-from anarchon.clock import to_millis
+from anarchon.clock import rfc3339, to_millis
 from anarchon.errors import Interrupted, LeaseLost
 
 
@@ -37,6 +39,13 @@ class RunState(StrEnum):
 
 
 _UNFINISHED = frozenset({RunState.CLAIMED, RunState.RUNNING})
+
+
+class Overlap(StrEnum):
+    """May a slot start while another run of its job is busy?"""
+
+    SKIP = "skip"
+    ALLOW = "allow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +162,13 @@ class RunContext:
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that writes the job, slot and attempt before each message."""
-        return _RunLogger(logging.getLogger(f"anarchon.job.{self.job}"), {"ctx": self})
+        said = {"job": self.job, "slot": rfc3339(self.slot), "attempt": self.attempt}
+        return _RunLogger(logging.getLogger("anarchon.run"), said)
 
 
 class _RunLogger(logging.LoggerAdapter[logging.Logger]):
-    def process(self, msg: object, kwargs: object) -> tuple[str, object]:  # type: ignore[override]
-        ctx = self.extra["ctx"]  # type: ignore[index]
-        assert isinstance(ctx, RunContext)
-        return f"job={ctx.job} slot={ctx.slot.isoformat()} attempt={ctx.attempt} {msg}", kwargs
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        said = " ".join(f"{key}={value}" for key, value in (self.extra or {}).items())
+        return f"{said} {msg}", kwargs

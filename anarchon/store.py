@@ -36,7 +36,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-from anarchon.run import Attempt, RunState
+from anarchon.run import Attempt, Overlap, RunState
 
 A_co = TypeVar("A_co", covariant=True)
 
@@ -62,13 +62,6 @@ class Outcome(StrEnum):
     DONE = "done"
     NONE = "none"
     """Nobody claimed the slot yet, and this claim may not start it."""
-
-
-class Overlap(StrEnum):
-    """May a slot start while another run of its job is busy?"""
-
-    SKIP = "skip"
-    ALLOW = "allow"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,70 @@
+"""What happened to a slot on this instance: one value an event, told to logs and callbacks.
+
+An event says what one instance did or saw, not the fate of the slot: of three instances one
+starts a run and two skip the slot as taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from anarchon.clock import rfc3339
+
+
+class EventKind(StrEnum):
+    """What an event is about."""
+
+    START = "start"
+    PUBLISHED = "published"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    INTERRUPTED = "interrupted"
+    SKIP = "skip"
+    TAKEOVER = "takeover"
+    LEASE_LOST = "lease_lost"
+    HANDOVER = "handover"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to a slot here.
+
+    ``reason`` of a skip is ``taken``, ``overlap``, ``late`` or ``missed``; ``count`` is how many
+    slots a ``missed`` stands for. ``detail`` is what a success returned, a message's id, or what
+    happens next; ``error`` is the exception, where there is one.
+    """
+
+    kind: EventKind
+    job: str
+    instance: str
+    slot: datetime | None = None
+    attempt: int | None = None
+    reason: str | None = None
+    count: int | None = None
+    detail: str | None = None
+    error: BaseException | None = None
+
+    def line(self) -> str:
+        """The event as one line of ``key=value``, in an order that never changes."""
+        pairs: tuple[tuple[str, object], ...] = (
+            ("job", self.job),
+            ("slot", rfc3339(self.slot) if self.slot is not None else None),
+            ("attempt", self.attempt),
+            ("instance", self.instance),
+            ("reason", self.reason),
+            ("count", self.count),
+            ("detail", self.detail),
+            ("error", repr(self.error) if self.error is not None else None),
+        )
+        said = " ".join(f"{key}={_quoted(value)}" for key, value in pairs if value is not None)
+        return f"{self.kind} {said}"
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    if text and not any(c.isspace() or c in '"=' for c in text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
