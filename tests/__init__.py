@@ -1,0 +1,1 @@
+"""The tests of anarchon; a package, so that they can share what `tests.servers` offers."""
