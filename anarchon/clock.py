@@ -51,7 +51,7 @@ class Clock(ABC):
 
     @abstractmethod
     def monotonic(self) -> float:
-        """Return seconds on a clock that is never set, and runs on while the machine is suspended."""
+        """Return seconds on a clock that nobody sets, and that runs on during suspend."""
 
     @abstractmethod
     def wall(self) -> datetime:

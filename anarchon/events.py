@@ -48,7 +48,7 @@ class Event:
     error: BaseException | None = None
 
     def line(self) -> str:
-        """The event as one line of ``key=value``, in an order that never changes."""
+        """Return the event as one line of ``key=value``, in an order that never changes."""
         pairs: tuple[tuple[str, object], ...] = (
             ("job", self.job),
             ("slot", rfc3339(self.slot) if self.slot is not None else None),

@@ -215,8 +215,8 @@ def _kind(action: Handler | Publisher) -> Kind:
     inner: object = action
     while isinstance(inner, functools.partial):
         inner = inner.func
-    called = getattr(type(inner), "__call__", None)
-    if inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(called):
+    method = type(inner).__call__ if callable(inner) else None
+    if inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(method):
         return Kind.COROUTINE
     return Kind.THREAD
 

@@ -100,7 +100,7 @@ class JobRecord:
 
     @classmethod
     def made_at(cls, time: datetime) -> JobRecord:
-        """The record of a job met first now: it has nothing to catch up."""
+        """Make the record of a job met first now: it has nothing to catch up."""
         # whole milliseconds, as every store keeps it: a slot of this very millisecond counts
         # as past, and a moment read back from a store equals the one in memory
         return cls(floor=EPOCH + timedelta(milliseconds=to_millis(time)))

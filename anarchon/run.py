@@ -109,7 +109,7 @@ class Signal:
         return True
 
     def raise_if_set(self) -> None:
-        """Raise ``LeaseLost`` or ``Interrupted`` if the attempt must end; for loops in long handlers."""
+        """Raise ``LeaseLost`` or ``Interrupted`` if the attempt must end; for long loops."""
         if self._reason is not None:
             raise LeaseLost() if self._reason == "lease_lost" else Interrupted(self._reason)
 
@@ -127,8 +127,9 @@ class Signal:
             with self._lock:
                 if waiter in self._waiters:
                     self._waiters.remove(waiter)
-        assert self._reason is not None
-        return self._reason
+        reason = self.reason
+        assert reason is not None, "only set() wakes a waiter"
+        return reason
 
     def wait_in_thread(self, seconds: float | None = None) -> bool:
         """Block this thread until the signal is set, or so many seconds; tell whether it is set."""

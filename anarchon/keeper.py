@@ -1,0 +1,253 @@
+"""The leases this process holds: renewed in time, and given up in time.
+
+**Own thread, own connection.** A handler that blocks the event loop, or a long call on the
+other connection, must not cost a lease that the store has granted. So the keeper is told of
+a token *before* its claim is sent and renews it from then on: if the claim wins while the
+loop is blocked, the lease lives all the same; if it loses, the store says no to a renewal of
+a token it does not know, and nobody minds.
+
+**Local trust.** ``trusted_until`` is our monotonic time right before a claim or renewal was
+sent, plus the lease, less a margin. The store counts from the moment the request arrived,
+which is later, so the lease cannot have lapsed there while it is trusted here. When that
+time passes without a successful renewal, the attempt's signal is set to ``lease_lost``,
+even though the store is silent: what somebody else may hold by now is not ours to work on.
+(The formula is that of River's ``leadership`` package.)
+
+**One call a heartbeat.** Everything held is renewed in one batch, as often as the shortest
+heartbeat among it asks for. A process that holds nothing sends nothing.
+
+With a manual clock all of this happens on the caller's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from anarchon.clock import Clock
+from anarchon.errors import StoreError
+from anarchon.run import Signal
+from anarchon.store import LeaseStore, Renewal
+
+log = logging.getLogger("anarchon.keeper")
+
+_SMALLEST_MARGIN = timedelta(milliseconds=250)
+_BATCH = 500
+
+
+def margin(lease: timedelta) -> timedelta:
+    """Return how long before its lease lapses an attempt stops trusting it."""
+    return max(lease / 10, _SMALLEST_MARGIN)
+
+
+@dataclass(eq=False, slots=True)
+class Held:
+    """One lease that is held here, or asked for.
+
+    ``trusted_until`` and ``renew_until`` are our monotonic time. ``granted`` is false until
+    the answer to the claim was read; ``over`` is true once the handler has ended, when a
+    refused renewal means nothing any more.
+    """
+
+    job: str
+    slot: datetime
+    token: str
+    lease: timedelta
+    heartbeat: timedelta
+    signal: Signal = field(default_factory=Signal)
+    trusted_until: float = float("-inf")
+    renew_until: float = float("inf")
+    granted: bool = False
+    over: bool = False
+
+    def trust_from(self, asked_at: float) -> None:
+        """Trust the lease as granted by a request that was sent then."""
+        trusted = asked_at + (self.lease - margin(self.lease)).total_seconds()
+        self.trusted_until = max(self.trusted_until, trusted)
+
+    def is_trusted_at(self, monotonic: float) -> bool:
+        """Tell whether the lease surely lives at this moment of our monotonic time."""
+        return monotonic < self.trusted_until
+
+
+class Keeper:
+    """Renews what it was told of; its methods may be called from any thread."""
+
+    def __init__(self, connect: Callable[[], LeaseStore], clock: Clock) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._held: dict[str, Held] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = asyncio.Event()
+        self._wakes_at = float("inf")
+        self._thread: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ready = threading.Event()
+        self._stopped = False
+        self._store: LeaseStore | None = None
+        self._failing = False
+        self._renewed_at = float("-inf")
+
+    def __repr__(self) -> str:
+        return f"<Keeper: {len(self._held)} leases>"
+
+    def start(self) -> None:
+        """Start renewing; on a thread of its own unless the clock is manual."""
+        if self._clock.manual:
+            self._loop = asyncio.get_running_loop()
+            self._task = asyncio.create_task(self._run(), name="anarchon-keeper")
+            return
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run_in_thread()), name="anarchon-keeper", daemon=True
+        )
+        self._thread.start()
+        self._ready.wait()
+
+    async def stop(self) -> None:
+        """Stop renewing and let the connection go; what is still held will lapse."""
+        self._stopped = True
+        self._nudge()
+        if self._task is not None:
+            await self._task
+        if self._thread is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def hold(self, held: Held) -> None:
+        """Renew a token from now on; to be called before its claim is sent."""
+        now = self._clock.monotonic()
+        with self._lock:
+            if not self._held:
+                self._renewed_at = now
+            self._held[held.token] = held
+        self._hurry(now + held.heartbeat.total_seconds())
+
+    def grant(self, held: Held, lease: timedelta, asked_at: float) -> None:
+        """Note that a claim sent at ``asked_at`` has won, with the lease length of its run."""
+        with self._lock:
+            held.lease = lease
+            # the run may have been claimed first by an edition with a shorter lease
+            held.heartbeat = min(held.heartbeat, lease / 3)
+            held.granted = True
+            held.trust_from(asked_at)
+        due = min(held.trusted_until, self._clock.monotonic() + held.heartbeat.total_seconds())
+        self._hurry(due)
+
+    def drop(self, held: Held) -> None:
+        """Forget a token."""
+        with self._lock:
+            self._held.pop(held.token, None)
+
+    def held(self) -> tuple[Held, ...]:
+        """Return what is held and granted."""
+        with self._lock:
+            return tuple(held for held in self._held.values() if held.granted)
+
+    def _hurry(self, due: float) -> None:
+        # a burst of claims must not wake the thread once for each of them
+        if due < self._wakes_at:
+            self._nudge()
+
+    def _nudge(self) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._wake.set)
+
+    async def _run_in_thread(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ready.set()
+        await self._run()
+
+    async def _run(self) -> None:
+        renewing: asyncio.Task[None] | None = None
+        try:
+            while not self._stopped:
+                now = self._clock.monotonic()
+                self._end_distrusted(now)
+                if renewing is not None and renewing.done():
+                    renewing = None
+                # a call that hangs must not keep anybody from noticing that trust is over
+                if renewing is None and self._renewal_due() <= now:
+                    renewing = asyncio.create_task(self._renew())
+                    renewing.add_done_callback(lambda _: self._wake.set())
+                self._wake.clear()
+                self._wakes_at = self._next_wake(renewing is not None)
+                delay = min(self._wakes_at - self._clock.monotonic(), 60.0)
+                await self._clock.wait(self._wake, max(delay, 0.0))
+        finally:
+            self._wakes_at = float("-inf")
+            if renewing is not None:
+                renewing.cancel()
+                await asyncio.gather(renewing, return_exceptions=True)
+            if self._store is not None:
+                await self._store.close()
+
+    def _end_distrusted(self, now: float) -> None:
+        with self._lock:
+            over = [h for h in self._held.values() if h.granted and not h.is_trusted_at(now)]
+        for held in over:
+            if not held.over and held.signal.set("lease_lost"):
+                log.warning(
+                    "lease not renewed in time, ending the attempt: job=%s slot=%s",
+                    held.job,
+                    held.slot.isoformat(),
+                )
+
+    def _renewal_due(self) -> float:
+        with self._lock:
+            shortest = min(
+                (h.heartbeat.total_seconds() for h in self._held.values()), default=float("inf")
+            )
+        return self._renewed_at + shortest
+
+    def _next_wake(self, renewing: bool) -> float:
+        due = float("inf") if renewing else self._renewal_due()
+        with self._lock:
+            trusted = [
+                h.trusted_until for h in self._held.values() if h.granted and not h.signal.is_set()
+            ]
+        return min(due, *trusted) if trusted else due
+
+    async def _renew(self) -> None:
+        now = self._clock.monotonic()
+        with self._lock:
+            held = [h for h in self._held.values() if h.renew_until > now]
+            heartbeat = min((h.heartbeat for h in held), default=timedelta(seconds=1))
+        try:
+            for start in range(0, len(held), _BATCH):
+                await self._renew_batch(held[start : start + _BATCH], heartbeat.total_seconds())
+            self._renewed_at = now
+            if self._failing:
+                log.warning("heartbeats are answered again")
+            self._failing = False
+        except Exception as error:  # whatever it was, the next heartbeat must come
+            if not self._failing:
+                problem = error if isinstance(error, StoreError) else repr(error)
+                log.warning("heartbeat failed, tried again: %s", problem)
+            self._failing = True
+            # sooner than a heartbeat: there is less trust left now
+            self._renewed_at = self._clock.monotonic() - heartbeat.total_seconds() * 2 / 3
+
+    async def _renew_batch(self, held: list[Held], deadline: float) -> None:
+        renewals = [Renewal(h.job, h.slot, h.token) for h in held]
+        async with self._clock.timeout(deadline):
+            if self._store is None:
+                store = self._connect()
+                await store.open()
+                self._store = store
+            asked_at = self._clock.monotonic()
+            reply = await self._store.renew(renewals)
+        for one, renewed in zip(held, reply.answers, strict=True):
+            if renewed:
+                with self._lock:
+                    one.trust_from(asked_at)
+            elif one.granted and not one.over and one.signal.set("lease_lost"):
+                log.warning(
+                    "lease refused by the store, ending the attempt: job=%s slot=%s",
+                    one.job,
+                    one.slot.isoformat(),
+                )
