@@ -151,6 +151,7 @@ async def test_pruning_never_lets_a_lagging_instance_win_a_pruned_slot(connect, 
             assert (await leader.claim(slot, "leader", within=2 * DAY)).outcome is Outcome.WON
             assert await leader.finish(slot, "leader")
             finished.add(count)
+            await _let_others_go()
 
     async def lag(number: int, one: Asker) -> list[Outcome]:
         random = Random(number)
