@@ -8,18 +8,19 @@ Nothing here ever uses a server that the machine has installed or running.
 from tests.servers.catalog import CATALOG, Recipe, names_of
 from tests.servers.errors import StartFailed, Unavailable
 from tests.servers.fetch import fetch
-from tests.servers.pool import Servers, is_required, required_names
+from tests.servers.pool import Servers, required_names
 from tests.servers.process import Server
+from tests.servers.required import ServersForTests
 
 __all__ = [
     "CATALOG",
     "Recipe",
     "Server",
     "Servers",
+    "ServersForTests",
     "StartFailed",
     "Unavailable",
     "fetch",
-    "is_required",
     "names_of",
     "required_names",
 ]

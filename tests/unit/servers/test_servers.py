@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ServersForTests
-from tests.servers import CATALOG, names_of, required_names
+from tests.servers import CATALOG, ServersForTests, names_of, required_names
 from tests.servers.binaries import Binaries
 from tests.servers.fetch import fetch
 from tests.servers.folders import TemporaryFolder, is_reachable_by_others, link_or_copy
