@@ -1,0 +1,56 @@
+"""Moments as schedules take and give them: aware, UTC, whole milliseconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from anarchon.errors import InvalidSchedule
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_FIRST = datetime.min.replace(tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
+
+
+def as_utc(moment: datetime) -> datetime:
+    """Return the same instant in UTC; what UTC cannot say becomes the nearest it can."""
+    # `astimezone` would take a naive moment for this host's local time.
+    if moment.tzinfo is None or moment.utcoffset() is None:
+        raise ValueError(f"a moment needs a time zone, this one has none: {moment!r}")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return _LAST if moment.year > 1 else _FIRST
+
+
+def refuse_naive(moment: object, option: str) -> datetime:
+    """Return the moment if it is an aware datetime, refuse it otherwise."""
+    if not isinstance(moment, datetime):
+        raise InvalidSchedule(
+            f"{moment!r} is not a datetime",
+            option=option,
+            fix="write datetime(2027, 1, 1, 9, tzinfo=UTC)",
+        )
+    if moment.tzinfo is None or moment.utcoffset() is None:
+        raise InvalidSchedule(
+            f"{moment} has no time zone",
+            option=option,
+            fix='give it one: tzinfo=UTC, or tzinfo=ZoneInfo("Europe/Athens") for local time',
+        )
+    return moment
+
+
+def refuse_finer_than_milliseconds(value: datetime | timedelta, option: str) -> None:
+    """Refuse a moment or a length of time that is not whole milliseconds."""
+    since = value - EPOCH if isinstance(value, datetime) else value
+    if since % _MILLISECOND:
+        raise InvalidSchedule(
+            f"{value} is not whole milliseconds",
+            option=option,
+            fix="slots are whole milliseconds; round it",
+        )
+
+
+def as_text(moment: datetime) -> str:
+    """Write a UTC moment as RFC 3339 with milliseconds and ``Z``."""
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
