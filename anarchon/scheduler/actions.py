@@ -1,0 +1,192 @@
+"""How a won slot is carried out: a coroutine, a function on a thread, or a message to a broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import json
+import random
+from collections.abc import Callable
+from concurrent.futures import Executor as Threads
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+
+from anarchon.durations import describe
+from anarchon.errors import LeaseLost
+from anarchon.events import EventKind
+from anarchon.job import Handler, Job, Publisher
+from anarchon.keeper import Held
+from anarchon.run import RunContext, RunState
+from anarchon.scheduler.core import SchedulerCore
+
+_LONGEST_DETAIL = 2000
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an attempt ended; ``INTERRUPTED`` gives the run back instead of ending it."""
+
+    state: RunState
+    detail: str | None = None
+    error: BaseException | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One attempt to carry out; it is no use to start publishing later than ``within``."""
+
+    job: Job
+    ctx: RunContext
+    held: Held
+    within: timedelta
+
+
+Bodies = set[asyncio.Future[Any]]
+
+
+async def run_coroutine(core: SchedulerCore, work: Work, bodies: Bodies) -> Ending:
+    """Await a coroutine handler, which is in ``bodies`` as long as it runs."""
+    body = asyncio.create_task(
+        _outcome_of_coroutine(cast(Handler, work.job.action), work.ctx),
+        name=f"anarchon-job-{work.job.name}",
+    )
+    bodies.add(body)
+    body.add_done_callback(bodies.discard)
+    if not await _ended_in_time(core, work, body):
+        body.cancel()
+        await asyncio.wait({body})
+        return _timed_out(work)
+    if body.cancelled():
+        return _judge(work, asyncio.CancelledError("the handler was cancelled"))
+    return _judge(work, body.result())
+
+
+async def run_on_thread(
+    core: SchedulerCore, work: Work, threads: Threads, leave: Callable[[], None], bodies: Bodies
+) -> Ending:
+    """Await a plain function on a thread, which nobody can end: only its signal can ask it to.
+
+    ``leave`` is called when the thread is free, which is later than the answer when the
+    attempt timed out.
+    """
+    call = functools.partial(
+        contextvars.copy_context().run, _outcome_of_call, cast(Handler, work.job.action), work.ctx
+    )
+    body = asyncio.get_running_loop().run_in_executor(threads, call)
+    body.add_done_callback(lambda _: leave())
+    bodies.add(body)
+    try:
+        if not await _ended_in_time(core, work, body):
+            return _timed_out(work)
+    finally:
+        bodies.discard(body)
+    return _judge(work, body.result())
+
+
+async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
+    """Hand the run to a broker, again and again until it is sent, late, or somebody else's turn."""
+    began = core.clock.monotonic()
+    pause, tries = _FIRST_PAUSE, 0
+    loop = asyncio.get_running_loop()
+    while True:
+        outcome = await loop.run_in_executor(thread, _send, core, work)
+        tries += 1
+        if isinstance(outcome, str):
+            return Ending(RunState.PUBLISHED, outcome, repeated=tries > 1)
+        if work.ctx.signal.is_set() or isinstance(outcome, LeaseLost):
+            return Ending(RunState.INTERRUPTED, error=outcome)
+        if tries == 1:
+            core.emit(
+                EventKind.ERROR,
+                work.job.name,
+                slot=work.ctx.slot,
+                attempt=work.ctx.attempt,
+                detail="not published; tried again until it is, or too late",
+                error=outcome,
+            )
+        if core.now() - work.ctx.slot > work.within:
+            return Ending(RunState.FAILED, f"not published in time: {outcome!r}", outcome)
+        if core.clock.monotonic() - began > work.held.lease.total_seconds():
+            # an instance with a better way to the broker may try
+            return Ending(RunState.INTERRUPTED, error=outcome)
+        try:
+            async with core.clock.timeout(pause * random.uniform(0.5, 1.0)):
+                await work.ctx.signal.wait()
+        except TimeoutError:
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _send(core: SchedulerCore, work: Work) -> str | BaseException:
+    # it may have waited in line for this thread: what was true at the claim may not be now
+    if not work.held.is_trusted_at(core.clock.monotonic()):
+        return LeaseLost()
+    try:
+        return cast(Publisher, work.job.action).publish(work.ctx)
+    except BaseException as error:
+        return error
+
+
+async def _outcome_of_coroutine(handler: Handler, ctx: RunContext) -> object:
+    try:
+        return _Returned(await cast(Any, handler(ctx)))
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        # a handler that calls sys.exit() ends itself, not the scheduler and the other runs
+        return error
+
+
+def _outcome_of_call(handler: Handler, ctx: RunContext) -> object:
+    try:
+        return _Returned(handler(ctx))
+    except BaseException as error:
+        return error
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    value: object
+
+
+async def _ended_in_time(core: SchedulerCore, work: Work, body: asyncio.Future[Any]) -> bool:
+    if work.job.timeout is None:
+        await asyncio.wait({body})
+        return True
+    try:
+        async with core.clock.timeout(work.job.timeout.total_seconds()):
+            await asyncio.wait({body})
+    except TimeoutError:
+        if not body.done():
+            work.ctx.signal.set("timeout")
+            return False
+    return True
+
+
+def _timed_out(work: Work) -> Ending:
+    assert work.job.timeout is not None
+    error = TimeoutError(f"took longer than {describe(work.job.timeout)}")
+    return Ending(RunState.FAILED, f"timeout: {error}", error)
+
+
+def _judge(work: Work, outcome: object) -> Ending:
+    if isinstance(outcome, _Returned):
+        return Ending(RunState.SUCCESS, _detail(outcome.value))
+    assert isinstance(outcome, BaseException)
+    if work.ctx.signal.reason in ("stop", "lease_lost"):
+        return Ending(RunState.INTERRUPTED, error=outcome)
+    return Ending(RunState.FAILED, _shortened(repr(outcome)), outcome)
+
+
+def _detail(value: object) -> str | None:
+    if value is None:
+        return None
+    try:
+        return _shortened(json.dumps(value, ensure_ascii=False))
+    except (TypeError, ValueError):
+        return _shortened(repr(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 3] + "..."

@@ -1,0 +1,211 @@
+"""One life of a scheduler, from start to stop: the loop that fires slots, and what ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+from anarchon.asking import LARGEST_BATCH, Asking
+from anarchon.clock import Clock
+from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from anarchon.events import EventKind
+from anarchon.job import Job
+from anarchon.keeper import Keeper
+from anarchon.scheduler.core import Callback, SchedulerCore
+from anarchon.scheduler.executor import Executor
+from anarchon.scheduler.lease_runner import LeaseRunner
+from anarchon.scheduler.recovery import Recovery, longest_silence
+from anarchon.scheduler.timers import Due, JobTimers
+from anarchon.store import FINGERPRINT_MEMORY, LeaseStore, Prune
+
+log = logging.getLogger("anarchon.scheduler")
+
+#: The loop looks at the clock at least so often: clocks are set, machines are suspended.
+LONGEST_SLEEP = 60.0
+#: The first time soon enough for a process that is restarted often.
+_FIRST_UPKEEP, _UPKEEP = timedelta(minutes=10), FINGERPRINT_MEMORY / 2
+_LAST_WORD = 5.0
+
+
+class Life:
+    """The parts of a running scheduler, wired up; made anew for every start."""
+
+    def __init__(
+        self,
+        connect: Callable[[], LeaseStore],
+        clock: Clock,
+        jobs: dict[str, Job],
+        *,
+        namespace: str,
+        instance: str,
+        callbacks: dict[EventKind, list[Callback]],
+        max_threads: int,
+        max_publishing: int,
+    ) -> None:
+        self._jobs = jobs
+        self._clock = clock
+        self.asking = Asking(connect(), clock, back_after_outage=self._after_outage)
+        keeper = Keeper(connect, clock)
+        self.core = SchedulerCore(namespace, instance, clock, self.asking, keeper)
+        self.core.callbacks = callbacks
+        self.executor = Executor(self.core, max_threads=max_threads, max_publishing=max_publishing)
+        self._runner = LeaseRunner(self.core, self.executor)
+        self._recovery = Recovery(self.core, self._runner)
+        self._timers = JobTimers()
+        self._rearmed = asyncio.Event()
+        self._background: list[asyncio.Task[None]] = []
+        self.is_loaded = False
+        self.last_woke = clock.monotonic()
+
+    async def start(self) -> None:
+        """Recover and start firing; a store that is away is waited for in the background.
+
+        Raises ``SchemaMismatch`` and whatever else the store will not get over by itself.
+        """
+        self.core.keeper.start()
+        self._runner.backups.start()
+        try:
+            await self._begin(self._all_jobs())
+        except (StoreUnavailable, OutcomeUnknown):
+            self._background.append(asyncio.create_task(self._begin_when_back()))
+        except BaseException:
+            await self.stop(timedelta(0))
+            raise
+        self._background.append(asyncio.create_task(self._fire(), name="anarchon-timers"))
+        self._background.append(asyncio.create_task(self._keep_up(), name="anarchon-upkeep"))
+
+    async def adopt(self, job: Job) -> None:
+        """Take in a job that was declared while running."""
+        if self.is_loaded:
+            try:
+                await self._begin([job])
+            except (StoreUnavailable, OutcomeUnknown):
+                self._timers.start([job], self.core.now())
+            self._rearmed.set()
+
+    def _all_jobs(self) -> Sequence[Job]:
+        return tuple(self._jobs.values())
+
+    async def _begin(self, jobs: Sequence[Job]) -> None:
+        # the timers go on where recovery ended: no slot falls between, however long this takes
+        self._timers.start(jobs, await self._recovery.begin(jobs))
+        self.is_loaded = True
+
+    async def _begin_when_back(self) -> None:
+        pause = 0.5
+        while not self.is_loaded:
+            await self._clock.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(pause * 2, 5.0)
+            try:
+                await self._begin(self._all_jobs())
+            except (StoreUnavailable, OutcomeUnknown):
+                continue
+            except StoreError:
+                log.exception("the store refuses to be used; nothing is scheduled")
+                pause = LONGEST_SLEEP
+        self._rearmed.set()
+
+    async def _fire(self) -> None:
+        while True:
+            self._rearmed.clear()
+            self.last_woke = self._clock.monotonic()
+            for due in self._due():
+                self._hand_out(due)
+            wakes_at = self._timers.wakes_at()
+            delay = LONGEST_SLEEP
+            if wakes_at is not None:
+                delay = min(max((wakes_at - self.core.now()).total_seconds(), 0.0), delay)
+            asleep = self._clock.monotonic()
+            await self._clock.wait(self._rearmed, delay)
+            gap = self._clock.monotonic() - asleep - delay
+            if gap > longest_silence(self._all_jobs()).total_seconds():
+                log.warning("this process did not run for %.1f s; looking for what it missed", gap)
+                self._recover(self._all_jobs())
+
+    def _due(self) -> list[Due]:
+        due, broken = self._timers.due(self.core.now())
+        for job, error in broken:
+            self.core.emit(
+                EventKind.ERROR,
+                job.name,
+                detail="its schedule failed; the job is not scheduled any more",
+                error=error,
+            )
+        return due
+
+    def _hand_out(self, due: Due) -> None:
+        if due.missed:
+            self.core.emit(
+                EventKind.SKIP, due.job.name, slot=due.slot, reason="missed", count=due.missed
+            )
+            # somebody may have started what was jumped over here, and nobody else may watch it
+            self._recover([due.job])
+        self._runner.start(due)
+
+    def _after_outage(self, seconds: float) -> None:
+        if self.is_loaded and seconds > longest_silence(self._all_jobs()).total_seconds():
+            self._recover(self._all_jobs())
+
+    def _recover(self, jobs: Sequence[Job]) -> None:
+        if not self.core.is_stopping:
+            self.core.spawn(self._recover_quietly(jobs), "anarchon-recovery")
+
+    async def _recover_quietly(self, jobs: Sequence[Job]) -> None:
+        with self.core.droppable():
+            try:
+                await self._recovery.after_gap(jobs)
+            except StoreError as error:
+                log.warning("not recovered: %s; tried again when the store is back", error)
+
+    async def _keep_up(self) -> None:
+        """Register anew, so that our editions are not forgotten, and prune."""
+        pause = _FIRST_UPKEEP
+        while True:
+            await self._clock.sleep(pause.total_seconds() * random.uniform(0.5, 1.0))
+            pause = _UPKEEP
+            jobs = self._all_jobs()
+            try:
+                await self._recovery.register(jobs)
+                for start in range(0, len(jobs), LARGEST_BATCH):
+                    some = jobs[start : start + LARGEST_BATCH]
+                    await self.asking.prune([_retention(job) for job in some])
+            except StoreError as error:
+                log.warning("upkeep failed: %s; tried again later", error)
+
+    async def stop(self, grace: timedelta) -> None:
+        """End what runs here and hand it over; returns when nothing of ours runs any more."""
+        core = self.core
+        core.is_stopping = True
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+        await self._runner.backups.stop()
+        core.drop_waiting()
+        self.executor.interrupt()
+        if not await core.settle(grace.total_seconds()):
+            self.executor.end()
+            await self._wait_for_bodies()
+            await core.settle(_LAST_WORD)
+        await self.asking.close()
+        await core.settle(_LAST_WORD)
+        await core.keeper.stop()
+        self.executor.close()
+
+    async def _wait_for_bodies(self) -> None:
+        left = self.executor.under_way()
+        if left:
+            log.warning(
+                "still running after the grace period: %s", ", ".join(ctx.job for ctx in left)
+            )
+        await self.executor.bodies_ended()
+
+    async def abandon(self) -> None:
+        """Release what still runs, as the last act of a process that must go now."""
+        await self.executor.release_all()
+
+
+def _retention(job: Job) -> Prune:
+    return Prune(job.name, job.history_limit, max(job.catch_up, job.max_late))

@@ -1,0 +1,110 @@
+"""What is looked for at start, and after a gap: runs nobody may be watching, and missed slots.
+
+A gap is a time longer than a lease in which this process did not run (suspended, frozen, a
+blocked loop) or the store did not answer. Whatever this instance believed before a gap may
+be wrong after it, so a gap is treated like a start: what is unfinished is watched or taken
+over, and of the missed slots at most the newest is caught up. Nothing older is replayed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from anarchon.clock import rfc3339
+from anarchon.job import Job
+from anarchon.run import Overlap
+from anarchon.scheduler.core import SchedulerCore
+from anarchon.scheduler.lease_runner import LeaseRunner
+from anarchon.scheduler.timers import Due, allowed_lateness
+from anarchon.store import KnownJob, Mode, Registration, Unfinished
+
+log = logging.getLogger("anarchon.scheduler")
+
+
+class Recovery:
+    """Brings an instance to what the store knows."""
+
+    def __init__(self, core: SchedulerCore, runner: LeaseRunner) -> None:
+        self._core = core
+        self._runner = runner
+        self._warned: set[tuple[str, str]] = set()
+
+    async def register(self, jobs: Sequence[Job]) -> tuple[datetime, tuple[KnownJob, ...]]:
+        """Tell the store how these jobs are known here; return its time and what it knows."""
+        core = self._core
+        now = core.now()
+        reply = await core.asking.active(
+            [Registration(job.name, job.fingerprint(now)) for job in jobs]
+        )
+        for job, known in zip(jobs, reply.answers, strict=True):
+            self._warn_of_others(job, known)
+        return reply.time, reply.answers
+
+    async def begin(self, jobs: Sequence[Job]) -> datetime:
+        """Recover at start; return the store's time at which the timers go on from here.
+
+        Raises what the store raises.
+        """
+        time, known = await self.register(jobs)
+        for job, what in zip(jobs, known, strict=True):
+            self._see_to(job, what.unfinished, time)
+            newest = job.schedule.latest_at(time)
+            if newest is not None and newest > what.first_seen:
+                self._catch_up(job, newest, time, what.unfinished)
+        return time
+
+    async def after_gap(self, jobs: Sequence[Job]) -> None:
+        """Recover where the timers run on: they see to what may still start in time."""
+        time, known = await self.register(jobs)
+        for job, what in zip(jobs, known, strict=True):
+            self._see_to(job, what.unfinished, time)
+            newest = job.schedule.latest_at(time)
+            if newest is None or newest <= what.first_seen:
+                continue
+            if time - newest > allowed_lateness(job, newest):
+                self._catch_up(job, newest, time, what.unfinished)
+
+    def _see_to(self, job: Job, unfinished: Sequence[Unfinished], time: datetime) -> None:
+        newest = job.schedule.latest_at(time)
+        for run in unfinished:
+            if run.busy:
+                self._runner.backups.watch(job, run.slot)
+            elif newest is None or run.slot >= newest or job.overlap is Overlap.ALLOW:
+                self._runner.take_over(job, run.slot)
+            # a newer slot is due, or was: the next claim of the job ends this run
+            else:
+                self._runner.backups.watch(job, run.slot)
+
+    def _catch_up(
+        self, job: Job, slot: datetime, time: datetime, unfinished: Sequence[Unfinished]
+    ) -> None:
+        if time - slot >= job.catch_up or any(run.slot == slot for run in unfinished):
+            return
+        self._core.spawn(self._catch_up_soon(job, slot), f"anarchon-catch-up-{job.name}")
+
+    async def _catch_up_soon(self, job: Job, slot: datetime) -> None:
+        with self._core.droppable():
+            await self._core.clock.sleep(job.jitter.total_seconds() * random.random())
+        self._runner.start(Due(job, slot, job.catch_up), Mode.CATCH_UP)
+
+    def _warn_of_others(self, job: Job, known: KnownJob) -> None:
+        for fingerprint, last_seen in known.others:
+            if (job.name, fingerprint) in self._warned:
+                continue
+            self._warned.add((job.name, fingerprint))
+            log.warning(
+                "two editions of a job are in use, and both run: job=%s here=%s other=%s seen=%s;"
+                " a deploy in progress, other time zone data, or another service in this namespace",
+                job.name,
+                job.fingerprint(self._core.now()),
+                fingerprint,
+                rfc3339(last_seen),
+            )
+
+
+def longest_silence(jobs: Sequence[Job]) -> timedelta:
+    """Return how long a gap may be until a lease may have lapsed in it."""
+    return min((job.lease for job in jobs), default=timedelta(seconds=15))

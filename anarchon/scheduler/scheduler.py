@@ -1,0 +1,364 @@
+"""What a user holds: declare jobs, start, stop, and ask what happened."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack, cast
+
+from anarchon.asking import PATIENCE, Asking
+from anarchon.backends import open_backend
+from anarchon.clock import Clock, SystemClock, rfc3339
+from anarchon.durations import duration
+from anarchon.errors import ConfigurationError, DuplicateJob, NotRunning
+from anarchon.events import EventKind
+from anarchon.job import (
+    Duration,
+    Handler,
+    Job,
+    JobOptions,
+    Publisher,
+    check_defaults,
+    define,
+)
+from anarchon.run import Attempt
+from anarchon.scheduler.background import BackgroundScheduler
+from anarchon.scheduler.core import Callback
+from anarchon.scheduler.decorators import declared_on
+from anarchon.scheduler.life import Life
+from anarchon.schedules import At, Cron, Every, Schedule
+from anarchon.store import Backend
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+class Scheduler:
+    """Runs jobs at their slots, together with every other scheduler on the same store.
+
+    ``store`` is a URL or a backend. Two services on one store need two ``namespace``s.
+    ``grace`` is how long a stop waits for handlers, ``max_threads`` how many plain functions
+    run at once, ``max_publishing`` how many runs may wait for the broker at once; ``name`` is
+    shown in the history before a random part that makes every start another instance. The
+    job options given here are the defaults of its jobs.
+
+    Not for use from several threads: declare, start and stop it where its loop runs.
+    """
+
+    def __init__(
+        self,
+        store: str | Backend = "sqlite:///anarchon.db",
+        *,
+        namespace: str = "default",
+        name: str | None = None,
+        grace: Duration = timedelta(seconds=20),
+        max_threads: int = 32,
+        max_publishing: int = 500,
+        clock: Clock | None = None,
+        **defaults: Unpack[JobOptions],
+    ) -> None:
+        check_defaults(defaults)
+        self._backend = open_backend(store) if isinstance(store, str) else store
+        self._namespace = _checked_namespace(namespace)
+        self._name = name if name is not None else socket.gethostname()
+        self._grace = duration(grace, option="grace", allow_zero=True)
+        self._max_threads = _at_least_one("max_threads", max_threads)
+        self._max_publishing = _at_least_one("max_publishing", max_publishing)
+        self._clock = clock if clock is not None else SystemClock()
+        self._defaults: Mapping[str, object] = defaults
+        self._jobs: dict[str, Job] = {}
+        self._callbacks: dict[EventKind, list[Callback]] = {}
+        self._life: Life | None = None
+        self._instance = ""
+        self._adoptions: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        life = self._life
+        if life is None:
+            return f"<Scheduler {self._name}: {len(self._jobs)} jobs, not running>"
+        held = ", ".join(
+            f"{ctx.job}@{rfc3339(ctx.slot)} attempt {ctx.attempt}"
+            for ctx in life.executor.under_way()
+        )
+        holding = f", holding {held}" if held else ""
+        return f"<Scheduler {self._instance}: {len(self._jobs)} jobs{holding}>"
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """The jobs declared so far."""
+        return tuple(self._jobs.values())
+
+    @property
+    def namespace(self) -> str:
+        """The part of the store that this scheduler shares with its like."""
+        return self._namespace
+
+    @property
+    def store(self) -> str:
+        """The store as it may be shown: never with a password."""
+        return self._backend.label
+
+    @property
+    def instance(self) -> str:
+        """The id of this start, as the history shows it; raises ``NotRunning`` before."""
+        if self._life is None:
+            raise NotRunning("the scheduler has not been started")
+        return self._instance
+
+    @property
+    def is_ready(self) -> bool:
+        """Tell whether the jobs are loaded and the store answered last time it was asked."""
+        life = self._life
+        return life is not None and life.is_loaded and life.asking.is_answering
+
+    def seconds_since_woken(self) -> float:
+        """Return how long ago the loop looked at its timers; it never sleeps over a minute."""
+        if self._life is None:
+            raise NotRunning("the scheduler has not been started")
+        return self._clock.monotonic() - self._life.last_woke
+
+    def add(
+        self,
+        name: str,
+        schedule: Schedule,
+        action: Handler | Publisher,
+        **options: Unpack[JobOptions],
+    ) -> Job:
+        """Declare a job with any schedule; may be done while running, on the loop.
+
+        Raises ``ConfigurationError`` naming the job, the option and the fix.
+        """
+        job = define(name, schedule, action, options, self._defaults)
+        if name in self._jobs:
+            raise DuplicateJob(
+                "a job of this name is declared already", job=name, fix="give it another name"
+            )
+        self._jobs[name] = job
+        if self._life is not None:
+            adoption = asyncio.ensure_future(self._life.adopt(job))
+            self._adoptions.add(adoption)
+            adoption.add_done_callback(self._adoptions.discard)
+        return job
+
+    def every(
+        self,
+        name: str,
+        interval: Duration,
+        handler: H | None = None,
+        *,
+        anchor: datetime | None = None,
+        offset: Duration | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Any:
+        """Declare a job on a grid of equal steps from the epoch, or from ``anchor``.
+
+        Without a handler: a decorator, which returns the function as it is.
+        """
+        schedule = _schedule(name, lambda: Every(interval, anchor=anchor, offset=offset))
+        return self._declare(name, schedule, handler, options)
+
+    def cron(
+        self,
+        name: str,
+        expression: str,
+        handler: H | None = None,
+        *,
+        timezone: str = "UTC",
+        day: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Any:
+        """Declare a job by a cron expression in a time zone; ``day`` is "and" or "or".
+
+        Without a handler: a decorator, which returns the function as it is.
+        """
+        schedule = _schedule(name, lambda: Cron(expression, timezone, day=cast(Any, day)))
+        return self._declare(name, schedule, handler, options)
+
+    def at(
+        self,
+        name: str,
+        moment: datetime,
+        handler: H | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Any:
+        """Declare a job that runs once.
+
+        Without a handler: a decorator, which returns the function as it is.
+        """
+        schedule = _schedule(name, lambda: At(moment))
+        return self._declare(name, schedule, handler, options)
+
+    def _declare(
+        self, name: str, schedule: Schedule, handler: H | None, options: JobOptions
+    ) -> Any:
+        if handler is not None:
+            self.add(name, schedule, handler, **options)
+            return handler
+
+        def decorate(function: H) -> H:
+            self.add(name, schedule, function, **options)
+            return function
+
+        return decorate
+
+    def register(self, owner: object) -> None:
+        """Declare every method of an object that ``@every``, ``@cron`` or ``@at`` marked."""
+        for declaration, method in declared_on(owner):
+            schedule = _schedule(declaration.name, declaration.schedule)
+            self.add(declaration.name, schedule, method, **declaration.options)
+
+    def on(self, event: str, callback: Callback) -> None:
+        """Call back on every event of a kind; it may be a coroutine function.
+
+        Called on the scheduler's loop; what it raises is logged and hurts no run.
+        """
+        try:
+            kind = EventKind(event)
+        except ValueError:
+            raise ConfigurationError(
+                f"there is no event {event!r}",
+                option="event",
+                fix=f"use one of {', '.join(EventKind)}",
+            ) from None
+        self._callbacks.setdefault(kind, []).append(callback)
+
+    def next_slots(self, job: str, count: int = 1) -> list[datetime]:
+        """Return a job's next slots, counted from now."""
+        schedule = self._job(job).schedule
+        life = self._life
+        moment = life.core.now() if life is not None else self._clock.wall()
+        slots: list[datetime] = []
+        while len(slots) < count and (slot := schedule.next_after(moment)) is not None:
+            slots.append(slot)
+            moment = slot
+        return slots
+
+    async def history(
+        self, job: str | Iterable[str] | None = None, *, limit: int = 20
+    ) -> tuple[Attempt, ...]:
+        """Return the newest attempts of a job, several, or all declared here; newest slot first.
+
+        Works whether or not the scheduler runs, and for jobs it does not know. Raises
+        ``StoreError`` if the store does not answer.
+        """
+        names = tuple(self._jobs) if job is None else (job,) if isinstance(job, str) else tuple(job)
+        if self._life is not None:
+            return (await self._life.asking.history(names, limit)).answers
+        asking = Asking(self._backend.connect(self._namespace), self._clock)
+        try:
+            return (await asking.history(names, limit)).answers
+        finally:
+            await asking.close()
+
+    def _job(self, name: str) -> Job:
+        if name not in self._jobs:
+            raise ConfigurationError(
+                "no such job is declared", job=name, fix=f"use one of {', '.join(self._jobs)}"
+            )
+        return self._jobs[name]
+
+    async def start(self) -> None:
+        """Start firing slots; returns once what was missed or left unfinished is seen to.
+
+        A store that is away is no error: it is waited for in the background. Raises
+        ``StoreError`` where waiting will not help.
+        """
+        if self._life is not None:
+            raise NotRunning("the scheduler was started already")
+        self._instance = f"{self._name}-{secrets.token_hex(4)}"
+        self._life = Life(
+            lambda: self._backend.connect(self._namespace),
+            self._clock,
+            self._jobs,
+            namespace=self._namespace,
+            instance=self._instance,
+            callbacks=self._callbacks,
+            max_threads=self._max_threads,
+            max_publishing=self._max_publishing,
+        )
+        try:
+            await self._life.start()
+        except BaseException:
+            self._life = None
+            raise
+
+    async def stop(self, grace: Duration | None = None) -> None:
+        """Hand over and end; returns when nothing of this scheduler runs any more.
+
+        Handlers are told by their signal and have ``grace`` to end by themselves; then
+        coroutines are cancelled. A thread cannot be: its lease is kept until it ends.
+        """
+        life = self._life
+        if life is None:
+            return
+        wait = self._grace if grace is None else duration(grace, option="grace", allow_zero=True)
+        try:
+            await life.stop(wait)
+        finally:
+            self._life = None
+
+    async def abandon(self) -> None:
+        """Release every lease held here though its handler still runs.
+
+        Only for a process that ends right after: elsewhere two runs would go on side by side.
+        """
+        if self._life is not None:
+            async with self._clock.timeout(PATIENCE):
+                await self._life.executor.release_all()
+
+    async def run(self) -> None:
+        """Start, run until SIGTERM or SIGINT (or cancelled), and stop."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        caught = (signal.SIGTERM, signal.SIGINT)
+        for number in caught:
+            loop.add_signal_handler(number, ended.set)
+        try:
+            async with self:
+                await ended.wait()
+        finally:
+            for number in caught:
+                loop.remove_signal_handler(number)
+
+    def start_in_background(self) -> BackgroundScheduler:
+        """Start on a thread with a loop of its own; what it returns stops it."""
+        return BackgroundScheduler(self).start()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+
+def _schedule(job: str, make: Callable[[], Schedule]) -> Schedule:
+    try:
+        return make()
+    except ConfigurationError as error:
+        raise error.of_job(job) from None
+
+
+def _checked_namespace(namespace: object) -> str:
+    if isinstance(namespace, str) and namespace and namespace.isprintable():
+        return namespace
+    raise ConfigurationError(
+        f"{namespace!r} cannot be a namespace", option="namespace", fix="write a printable text"
+    )
+
+
+def _at_least_one(option: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise ConfigurationError(
+        f"{value!r} is not a number of 1 or more", option=option, fix="write 1, 2, 3 ..."
+    )

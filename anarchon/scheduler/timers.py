@@ -1,0 +1,131 @@
+"""One heap of what is due here next.
+
+The next slot of a job is armed before the current one is handed out, and derived from it,
+never from the time it happens to be: a timer that wakes late, or a handler that fails,
+cannot make a slot disappear. Two cases are different. What is too late to start by now is
+jumped over, to the newest slot, and told as one ``missed``. When the clock went back, every
+job is armed anew for the first slot from here, or it would be silent for the whole step;
+the store answers ``done`` for what has run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from anarchon.job import Job
+
+#: A step back of less than this is an estimate that got better, not a clock that was set.
+_STEP_BACK = timedelta(seconds=1)
+#: Missed slots are counted no further: after a night of suspend it does not matter.
+MOST_COUNTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A slot whose moment has come; it may start until ``within`` after it.
+
+    ``missed`` is how many older slots were jumped over on the way here, at most
+    ``MOST_COUNTED`` of them counted.
+    """
+
+    job: Job
+    slot: datetime
+    within: timedelta
+    missed: int = 0
+
+
+@dataclass(order=True, slots=True)
+class _Armed:
+    wake: datetime
+    order: int
+    due: Due = field(compare=False)
+    following: datetime | None = field(compare=False)
+
+
+def allowed_lateness(job: Job, slot: datetime) -> timedelta:
+    """Return how long after its slot a run may start: never past the next slot."""
+    return _lateness(job, slot, job.schedule.next_after(slot))
+
+
+class JobTimers:
+    """The next slot of every job, by the time to wake for it."""
+
+    def __init__(self) -> None:
+        self._heap: list[_Armed] = []
+        self._order = itertools.count()
+        self._latest: datetime | None = None
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def start(self, jobs: Iterable[Job], now: datetime) -> None:
+        """Arm the first slot of each job after this moment."""
+        for job in jobs:
+            self._arm(job, job.schedule.next_after(now))
+
+    def wakes_at(self) -> datetime | None:
+        """Return when something is due next."""
+        return self._heap[0].wake if self._heap else None
+
+    def due(self, now: datetime) -> tuple[list[Due], list[tuple[Job, Exception]]]:
+        """Take what is due, each job's next slot armed already; and the jobs that fell out.
+
+        A job falls out when its schedule raises, which the schedules here never do.
+        """
+        if self._latest is not None and self._latest - now > _STEP_BACK:
+            self._arm_anew(now)
+        self._latest = now
+        ready: list[Due] = []
+        broken: list[tuple[Job, Exception]] = []
+        while self._heap and self._heap[0].wake <= now:
+            armed = heapq.heappop(self._heap)
+            try:
+                self._arm_next(armed, now)
+            except Exception as error:
+                broken.append((armed.due.job, error))
+            ready.append(armed.due)
+        return ready, broken
+
+    def _arm_next(self, armed: _Armed, now: datetime) -> None:
+        job, following = armed.due.job, armed.following
+        if following is None:
+            return
+        newest = None
+        if now - following > _lateness(job, following, job.schedule.next_after(following)):
+            newest = job.schedule.latest_at(now)
+        if newest is None or newest <= following:
+            self._arm(job, following)
+        else:
+            self._arm(job, newest, missed=_count(job, following, newest))
+
+    def _arm(self, job: Job, slot: datetime | None, missed: int = 0) -> None:
+        if slot is None:
+            return
+        following = job.schedule.next_after(slot)
+        jitter = job.jitter if following is None else min(job.jitter, (following - slot) / 10)
+        due = Due(job, slot, _lateness(job, slot, following), missed)
+        wake = slot + jitter * random.random()
+        heapq.heappush(self._heap, _Armed(wake, next(self._order), due, following))
+
+    def _arm_anew(self, now: datetime) -> None:
+        armed, self._heap = self._heap, []
+        for one in armed:
+            first = one.due.job.schedule.next_after(now)
+            self._arm(one.due.job, min(first, one.due.slot) if first else one.due.slot)
+
+
+def _lateness(job: Job, slot: datetime, following: datetime | None) -> timedelta:
+    return job.max_late if following is None else min(job.max_late, following - slot)
+
+
+def _count(job: Job, slot: datetime | None, newest: datetime) -> int:
+    count = 0
+    while slot is not None and slot < newest and count < MOST_COUNTED:
+        count += 1
+        slot = job.schedule.next_after(slot)
+    return count
