@@ -15,7 +15,11 @@ from tests.contract.questions import DAY, JOB, MINUTE, Asker
 
 #: Backend: the module that has its ``open_harness``. It is imported for its own tests only.
 HARNESSES = {
+    **dict.fromkeys(
+        ("redis-7.0", "redis-8.0", "valkey-8.0", "valkey-9"), "tests.contract.harness_redis"
+    ),
     "memory": "tests.contract.harness_memory",
+    "sqlite": "tests.contract.harness_sqlite",
 }
 
 Connect = Callable[..., Awaitable[LeaseStore]]

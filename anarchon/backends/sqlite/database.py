@@ -1,0 +1,170 @@
+"""The connection to the file: opening it, transactions, and what its errors mean."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+
+from anarchon.backends.sqlite.schema import migrate
+from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
+
+log = logging.getLogger("anarchon.store")
+
+#: How long a call waits for the others: well under any heartbeat, since what waits behind it
+#: may be a renewal. Waiting is unfair; under full load of eight processes 130 ms were seen.
+PATIENCE = 1.0
+
+#: What may be otherwise when asked again; the rest is wrong with the file or the question.
+_PASSING = {
+    sqlite3.SQLITE_PERM: "access is denied",
+    sqlite3.SQLITE_BUSY: f"locked by somebody else for more than {PATIENCE:.0f} s",
+    sqlite3.SQLITE_LOCKED: f"locked by somebody else for more than {PATIENCE:.0f} s",
+    sqlite3.SQLITE_NOMEM: "out of memory",
+    sqlite3.SQLITE_READONLY: "the file, its folder or its disk is read-only",
+    sqlite3.SQLITE_INTERRUPT: "interrupted",
+    sqlite3.SQLITE_IOERR: "the disk cannot be read or written",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_CANTOPEN: "the file cannot be opened or made",
+    sqlite3.SQLITE_PROTOCOL: "somebody else holds its locks for too long",
+}
+
+
+class Synchronous(StrEnum):
+    """When a commit counts as done."""
+
+    FULL = "full"
+    """When it is on the disk."""
+    NORMAL = "normal"
+    """When the operating system has it."""
+
+
+class Database:
+    """One connection to the file, used by one thread.
+
+    It connects when it has to, and is let go of after an error other than a lock.
+    """
+
+    def __init__(self, path: str, label: str, synchronous: Synchronous) -> None:
+        self.label = label
+        self._path = path
+        self._synchronous = synchronous
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+
+    def open(self) -> None:
+        """Connect, and bring the tables to this version."""
+        with self._translating():
+            self._ready()
+
+    def close(self) -> None:
+        """Let the connection go, if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Look at one state of the file; nobody waits for us, nor we for anybody."""
+        with self._translating():
+            connection = self._ready()
+            connection.execute("begin")
+            try:
+                yield connection
+            finally:
+                connection.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Change the file in one step, while nobody else does.
+
+        A deferred transaction would not do: one that has read and then wants to write is
+        refused at once if anybody wrote in between.
+        """
+        with self._translating():
+            connection = self._ready()
+            connection.execute("begin immediate")
+            try:
+                yield connection
+            except BaseException:
+                connection.rollback()
+                raise
+            self._commit(connection)
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("commit")
+        except sqlite3.Error as error:
+            if _code_of(error) == sqlite3.SQLITE_BUSY:
+                # the transaction is still open then, so nothing of it was written
+                connection.rollback()
+                raise
+            self.close()
+            problem = f"the commit failed: {error}"
+            raise OutcomeUnknown(self.label, problem) from error
+
+    def _ready(self) -> sqlite3.Connection:
+        # who keeps working on a file that was deleted or replaced meets nobody there
+        if self._connection is not None and self._file != self._file_at_path():
+            log.warning("store replaced: %s is another file now, and opened anew", self.label)
+            self.close()
+        if self._connection is None:
+            self._connection = self._connect()
+            self._file = self._file_at_path()
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+        try:
+            (mode,) = connection.execute("pragma journal_mode = wal").fetchone()
+            if mode != "wal":
+                raise StoreError(
+                    self.label, f"no write-ahead log here ({mode}): it needs a local disk"
+                )
+            connection.execute(f"pragma synchronous = {self._synchronous}")
+            migrate(connection, self.label)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _file_at_path(self) -> tuple[int, int] | None:
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            code = _code_of(error)
+            if code != sqlite3.SQLITE_BUSY:
+                self.close()
+            if code in _PASSING:
+                raise StoreUnavailable(self.label, self._problem(code)) from error
+            raise StoreError(self.label, str(error)) from error
+        except OSError as error:
+            raise StoreUnavailable(self.label, error.strerror or str(error)) from error
+        except (UnicodeError, OverflowError) as error:
+            raise StoreError(self.label, f"a value cannot be kept: {error}") from error
+
+    def _problem(self, code: int) -> str:
+        folder = os.path.dirname(self._path)
+        if code == sqlite3.SQLITE_CANTOPEN and not os.path.isdir(folder):
+            return f"the folder {folder} does not exist"
+        if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(self._path):
+            return "it is a folder, not a file"
+        return _PASSING[code]
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    """Return the primary result code; 0 for an error of the driver's own."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
