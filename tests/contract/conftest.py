@@ -15,10 +15,10 @@ from tests.contract.questions import DAY, JOB, MINUTE, Asker
 
 #: Backend: the module that has its ``open_harness``. It is imported for its own tests only.
 HARNESSES = {
+    "memory": "tests.contract.harness_memory",
     **dict.fromkeys(
         ("redis-7.0", "redis-8.0", "valkey-8.0", "valkey-9"), "tests.contract.harness_redis"
     ),
-    "memory": "tests.contract.harness_memory",
     "sqlite": "tests.contract.harness_sqlite",
 }
 

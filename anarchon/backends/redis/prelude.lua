@@ -1,0 +1,76 @@
+-- Put in front of every script, after its first line. All of them take the same four keys,
+-- which lie under one hash tag and none of which ever expires:
+--
+--   RECORD  hash   floor, fence, and "seen:FINGERPRINT" = "FIRST LAST" for each edition
+--   RUNS    hash   slot -> the run, packed as below
+--   OPEN    zset   slots of the runs that have not ended, scored by when the lease lapses;
+--                  0 where there is no lease. A heartbeat changes this and nothing else
+--   ORDER   list   the slot of each attempt, oldest slot first: the order of the history
+--
+-- Times and durations are whole milliseconds, and so is everything answered as a time.
+-- What cannot be known or is not there is false, which a packed array can hold.
+
+local RECORD, RUNS, OPEN, ORDER = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
+-- A run. TOKEN is false once it was released or ended by others; SPENT are the tokens that
+-- were released.
+local STATE, LAPSES, TOKEN, LEASE, OVERLAP, MAX_ATTEMPTS, BEGINS_AS, SPENT, ATTEMPTS =
+  1, 2, 3, 4, 5, 6, 7, 8, 9
+
+-- An attempt; the last one of a run says who holds it and under which fence.
+local NUMBER, OUTCOME, INSTANCE, FENCE, STARTED, ENDED, DETAIL = 1, 2, 3, 4, 5, 6, 7
+
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local function find(slot)
+  local packed = redis.call('HGET', RUNS, slot)
+  return packed and cmsgpack.unpack(packed)
+end
+
+local function keep(slot, run)
+  redis.call('HSET', RUNS, slot, cmsgpack.pack(run))
+end
+
+local function has_ended(run)
+  return run[STATE] ~= 'running' and run[STATE] ~= 'claimed'
+end
+
+local function last_of(run)
+  return run[ATTEMPTS][#run[ATTEMPTS]]
+end
+
+local function expires(slot)
+  return tonumber(redis.call('ZSCORE', OPEN, slot) or 0)
+end
+
+local function is_spent(run, token)
+  for _, spent in ipairs(run[SPENT]) do
+    if spent == token then
+      return true
+    end
+  end
+  return false
+end
+
+local function close(run, state, time, detail)
+  local last = last_of(run)
+  last[OUTCOME], last[ENDED], last[DETAIL] = state, time, detail or false
+end
+
+-- End a run that its own token does not end. The attempt of a released run was closed when
+-- it was released.
+local function end_run(slot, run, state, time)
+  if run[TOKEN] then
+    close(run, state, time)
+  end
+  run[STATE], run[TOKEN] = state, false
+  keep(slot, run)
+  redis.call('ZREM', OPEN, slot)
+end
+
+local function make_record(time)
+  redis.call('HSET', RECORD, 'floor', time, 'fence', 0)
+end

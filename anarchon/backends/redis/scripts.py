@@ -1,0 +1,42 @@
+"""The scripts, read from beside this file and made whole with the prelude."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha1
+from importlib.resources import files
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script and the name the server knows it by."""
+
+    source: str = field(repr=False)
+    sha: str
+
+
+def _read(name: str) -> Script:
+    # the first line carries the flags: without one the server would start a script that it
+    # then stops half-way, on a replica or when its memory is full
+    flags, _, body = _text(name).partition("\n")
+    source = f"{flags}\n{_text('prelude')}\n{body}"
+    return Script(source, sha1(source.encode(), usedforsecurity=False).hexdigest())
+
+
+def _text(name: str) -> str:
+    return (files("anarchon.backends.redis") / f"{name}.lua").read_text("utf-8")
+
+
+CLAIM = _read("claim")
+RENEW = _read("renew")
+FINISH = _read("finish")
+RELEASE = _read("release")
+REGISTER = _read("register")
+HISTORY = _read("history")
+PRUNE = _read("prune")
+FORGET = _read("forget")
+
+BY_SHA = {
+    script.sha: script
+    for script in (CLAIM, RENEW, FINISH, RELEASE, REGISTER, HISTORY, PRUNE, FORGET)
+}

@@ -1,0 +1,163 @@
+"""What a store URL says: where the server is, how to reach it, and how to show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, parse_url
+from redis.asyncio.connection import UnixDomainSocketConnection as UnixConnection
+from redis.exceptions import RedisError
+
+from anarchon.errors import ConfigurationError
+
+_SCHEMES: dict[str, tuple[str, type[AbstractConnection]]] = {
+    "redis": ("redis", Connection),
+    "rediss": ("rediss", SSLConnection),
+    "valkey": ("redis", Connection),
+    "valkeys": ("rediss", SSLConnection),
+    "unix": ("unix", UnixConnection),
+}
+
+_PASSED_ON = {
+    "client_name",
+    "db",
+    "health_check_interval",
+    "password",
+    "protocol",
+    "socket_connect_timeout",
+    "socket_keepalive",
+    "socket_read_size",
+    "socket_timeout",
+    "username",
+}
+_PASSED_ON_TLS = {
+    "ssl_ca_certs",
+    "ssl_ca_data",
+    "ssl_ca_path",
+    "ssl_cert_reqs",
+    "ssl_certfile",
+    "ssl_check_hostname",
+    "ssl_ciphers",
+    "ssl_exclude_verify_flags",
+    "ssl_include_verify_flags",
+    "ssl_keyfile",
+    "ssl_min_version",
+    "ssl_password",
+}
+#: redis-py knows them, so a URL shared with other clients may hold them; they are about
+#: pools, retries and texts, which are settled here.
+_NOT_OURS = {
+    "decode_responses",
+    "encoding",
+    "encoding_errors",
+    "legacy_responses",
+    "max_connections",
+    "retry_on_error",
+    "retry_on_timeout",
+    "timeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to connect; ``secrets`` are the texts that may appear in no message."""
+
+    label: str
+    connection_class: type[AbstractConnection] = field(repr=False)
+    options: dict[str, Any] = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
+
+    def new_connection(self) -> AbstractConnection:
+        return self.connection_class(**self.options)
+
+
+def read_url(url: str) -> Settings:
+    """Read a store URL; raises ``ConfigurationError``, whose text holds nothing of a password."""
+    parts, port = _split(url)
+    scheme, connection_class = _SCHEMES[parts.scheme]
+    _check(parts)
+    try:
+        parsed = dict(parse_url(parts._replace(scheme=scheme).geturl()))
+    except ValueError as error:
+        # its text names the option and not the value
+        raise ConfigurationError(str(error), option="store") from None
+    parsed.pop("connection_class", None)
+    options: dict[str, Any] = {
+        # a deadline comes from whoever calls, by cancellation
+        "socket_timeout": None,
+        "socket_connect_timeout": 5.0,
+        "socket_keepalive": True,
+        # nothing here needs the third protocol, and some proxies do not know it
+        "protocol": 2,
+        **{name: value for name, value in parsed.items() if name not in _NOT_OURS},
+        "decode_responses": True,
+        # a handler's error may hold the pieces of a file name that is not UTF-8
+        "encoding_errors": "surrogatepass",
+    }
+    if connection_class is UnixConnection:
+        options.pop("socket_keepalive")
+    secrets = tuple(str(options[name]) for name in ("password", "ssl_password") if name in options)
+    settings = Settings(_label(parts, port, options), connection_class, options, secrets)
+    try:
+        settings.new_connection()
+    except (RedisError, TypeError, ValueError) as error:
+        raise ConfigurationError(str(error), option="store") from None
+    return settings
+
+
+def _split(url: str) -> tuple[SplitResult, int | None]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        # the error's own text may hold a piece of a password with a slash or a bracket in it
+        raise ConfigurationError(
+            "the URL cannot be read",
+            option="store",
+            fix="write it as redis://USER:PASSWORD@HOST:PORT/DB, with special characters in"
+            " user and password percent-encoded",
+        ) from None
+    if parts.scheme not in _SCHEMES:
+        raise ConfigurationError(
+            f"the Redis backend does not answer to {parts.scheme!r}",
+            option="store",
+            fix=f"use one of {', '.join(name + '://' for name in _SCHEMES)}",
+        )
+    return parts, port
+
+
+def _check(parts: SplitResult) -> None:
+    tls = _SCHEMES[parts.scheme][1] is SSLConnection
+    known = _PASSED_ON | (_PASSED_ON_TLS if tls else set())
+    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in known | _NOT_OURS:
+            raise ConfigurationError(
+                f"unknown option {name!r} in the URL",
+                option="store",
+                fix="TLS needs rediss://"
+                if name in _PASSED_ON_TLS
+                else f"known are {', '.join(sorted(known))}",
+            )
+    if parts.scheme == "unix":
+        if not parts.path:
+            raise ConfigurationError(
+                "the path of the socket is missing", option="store", fix="write unix:///PATH?db=DB"
+            )
+    elif parts.path.strip("/") and not parts.path.strip("/").isdecimal():
+        # redis-py would take database 0 without a word
+        raise ConfigurationError(
+            f"the database must be a number, not {unquote(parts.path.strip('/'))!r}",
+            option="store",
+            fix=f"write {parts.scheme}://HOST:PORT/0",
+        )
+
+
+def _label(parts: SplitResult, port: int | None, options: dict[str, Any]) -> str:
+    # neither user nor query: people put passwords in both
+    db = options.get("db", 0)
+    if parts.scheme == "unix":
+        return f"unix://{options['path']}" + (f"?db={db}" if db else "")
+    host = str(options.get("host", "localhost"))
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port or 6379}/{db}"
