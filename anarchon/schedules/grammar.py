@@ -161,16 +161,9 @@ def _values(part: str, field: Field) -> Iterator[int]:
 
 def _range(first: int, last: int, field: Field) -> list[int]:
     """Return the values from first to last, over the end of the field where they wrap."""
-    if field is WEEKDAY:
-        # Sunday is 0 and 7: the one at the start of a range opens a week, at its end closes one.
-        if first == 7:
-            first = 0
-        if last == 0 and first > 0:
-            last = 7
-        if first <= last:
-            return [value % 7 for value in range(first, last + 1)]
     if first <= last:
-        return list(range(first, last + 1))
+        whole = range(first, last + 1)
+        return [value % 7 for value in whole] if field is WEEKDAY else list(whole)
     return [*range(first, field.high + 1), *range(field.low, last + 1)]
 
 

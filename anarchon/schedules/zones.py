@@ -85,7 +85,7 @@ def _segments_around(zone: tzinfo, year: int) -> tuple[tuple[datetime, ...], tup
 
 
 def _changes(zone: tzinfo, start: datetime, stop: datetime) -> list[tuple[datetime, timedelta]]:
-    """Return the offset at ``start``, then each change before ``stop``: (moment, offset)."""
+    """Return the offset at ``start``, then each change up to ``stop``: (moment, offset)."""
     offset = _offset(zone, start)
     found = [(start, offset)]
     at = start
@@ -93,9 +93,7 @@ def _changes(zone: tzinfo, start: datetime, stop: datetime) -> list[tuple[dateti
         ahead = min(at + _LOOK, stop)
         new = _offset(zone, ahead)
         if new != offset:
-            change = _jump_between(zone, at, ahead)
-            if change < stop:
-                found.append((change, new))
+            found.append((_jump_between(zone, at, ahead), new))
             offset = new
         at = ahead
     return found
@@ -130,7 +128,7 @@ def instant_of(moment: datetime) -> datetime:
         return instant
     early = as_utc(moment.replace(fold=1)).replace(tzinfo=None, microsecond=0)
     late = as_utc(moment.replace(fold=0)).replace(tzinfo=None, microsecond=0)
-    return _jump_between(zone, early - _SECOND, late + _SECOND).replace(tzinfo=UTC)
+    return _jump_between(zone, early, late).replace(tzinfo=UTC)
 
 
 def offsets_digest(zone: tzinfo, now: datetime) -> str:
