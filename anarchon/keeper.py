@@ -199,10 +199,8 @@ class Keeper:
 
     def _renewal_due(self) -> float:
         with self._lock:
-            shortest = min(
-                (h.heartbeat.total_seconds() for h in self._held.values()), default=float("inf")
-            )
-        return self._renewed_at + shortest
+            heartbeats = [h.heartbeat.total_seconds() for h in self._held.values()]
+        return self._renewed_at + min(heartbeats) if heartbeats else float("inf")
 
     def _next_wake(self, renewing: bool) -> float:
         due = float("inf") if renewing else self._renewal_due()

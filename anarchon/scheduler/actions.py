@@ -122,7 +122,7 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
 
 def _send(core: SchedulerCore, work: Work) -> str | BaseException:
     # it may have waited in line for this thread: what was true at the claim may not be now
-    if not work.held.is_trusted_at(core.clock.monotonic()):
+    if work.ctx.signal.is_set() or not work.held.is_trusted_at(core.clock.monotonic()):
         return LeaseLost()
     try:
         return cast(Publisher, work.job.action).publish(work.ctx)

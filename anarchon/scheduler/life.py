@@ -17,7 +17,7 @@ from anarchon.keeper import Keeper
 from anarchon.scheduler.core import Callback, SchedulerCore
 from anarchon.scheduler.executor import Executor
 from anarchon.scheduler.lease_runner import LeaseRunner
-from anarchon.scheduler.recovery import Recovery, longest_silence
+from anarchon.scheduler.recovery import Recovery
 from anarchon.scheduler.timers import Due, JobTimers
 from anarchon.store import FINGERPRINT_MEMORY, LeaseStore, Prune
 
@@ -57,6 +57,10 @@ class Life:
         self._timers = JobTimers()
         self._rearmed = asyncio.Event()
         self._background: list[asyncio.Task[None]] = []
+        #: A gap longer than this may have cost a lease.
+        self._shortest_lease = min(
+            (job.lease.total_seconds() for job in jobs.values()), default=15.0
+        )
         self.is_loaded = False
         self.last_woke = clock.monotonic()
 
@@ -79,6 +83,7 @@ class Life:
 
     async def adopt(self, job: Job) -> None:
         """Take in a job that was declared while running."""
+        self._shortest_lease = min(self._shortest_lease, job.lease.total_seconds())
         if self.is_loaded:
             try:
                 await self._begin([job])
@@ -110,20 +115,27 @@ class Life:
 
     async def _fire(self) -> None:
         while True:
-            self._rearmed.clear()
-            self.last_woke = self._clock.monotonic()
-            for due in self._due():
-                self._hand_out(due)
-            wakes_at = self._timers.wakes_at()
-            delay = LONGEST_SLEEP
-            if wakes_at is not None:
-                delay = min(max((wakes_at - self.core.now()).total_seconds(), 0.0), delay)
-            asleep = self._clock.monotonic()
-            await self._clock.wait(self._rearmed, delay)
-            gap = self._clock.monotonic() - asleep - delay
-            if gap > longest_silence(self._all_jobs()).total_seconds():
-                log.warning("this process did not run for %.1f s; looking for what it missed", gap)
-                self._recover(self._all_jobs())
+            try:
+                await self._fire_and_sleep()
+            except Exception:
+                log.exception("internal error while firing; the timers go on")
+                await self._clock.sleep(1.0)
+
+    async def _fire_and_sleep(self) -> None:
+        self._rearmed.clear()
+        self.last_woke = self._clock.monotonic()
+        for due in self._due():
+            self._hand_out(due)
+        wakes_at = self._timers.wakes_at()
+        delay = LONGEST_SLEEP
+        if wakes_at is not None:
+            delay = min(max((wakes_at - self.core.now()).total_seconds(), 0.0), delay)
+        asleep = self._clock.monotonic()
+        await self._clock.wait(self._rearmed, delay)
+        gap = self._clock.monotonic() - asleep - delay
+        if gap > self._shortest_lease:
+            log.warning("this process did not run for %.1f s; looking for what it missed", gap)
+            self._recover(self._all_jobs())
 
     def _due(self) -> list[Due]:
         due, broken = self._timers.due(self.core.now())
@@ -146,7 +158,7 @@ class Life:
         self._runner.start(due)
 
     def _after_outage(self, seconds: float) -> None:
-        if self.is_loaded and seconds > longest_silence(self._all_jobs()).total_seconds():
+        if self.is_loaded and seconds > self._shortest_lease:
             self._recover(self._all_jobs())
 
     def _recover(self, jobs: Sequence[Job]) -> None:

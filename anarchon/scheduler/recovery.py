@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from anarchon.clock import rfc3339
 from anarchon.job import Job
@@ -74,9 +74,7 @@ class Recovery:
                 self._runner.backups.watch(job, run.slot)
             elif newest is None or run.slot >= newest or job.overlap is Overlap.ALLOW:
                 self._runner.take_over(job, run.slot)
-            # a newer slot is due, or was: the next claim of the job ends this run
-            else:
-                self._runner.backups.watch(job, run.slot)
+            # else a newer slot came due: nothing older runs, the next claim of the job ends it
 
     def _catch_up(
         self, job: Job, slot: datetime, time: datetime, unfinished: Sequence[Unfinished]
@@ -103,8 +101,3 @@ class Recovery:
                 fingerprint,
                 rfc3339(last_seen),
             )
-
-
-def longest_silence(jobs: Sequence[Job]) -> timedelta:
-    """Return how long a gap may be until a lease may have lapsed in it."""
-    return min((job.lease for job in jobs), default=timedelta(seconds=15))
