@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypeVar, Unpack
 
 from anarchon.job import Duration, JobOptions
 from anarchon.schedules import At, Cron, Every, Schedule
+from anarchon.schedules.grammar import Day
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -42,11 +43,11 @@ def cron(
     expression: str,
     *,
     timezone: str = "UTC",
-    day: str | None = None,
+    day: Day | None = None,
     **options: Unpack[JobOptions],
 ) -> Callable[[H], H]:
     """Mark a method as a job by a cron expression; see ``Scheduler.cron``."""
-    return _marked(name, lambda: Cron(expression, timezone, day=cast(Any, day)), options)
+    return _marked(name, lambda: Cron(expression, timezone, day=day), options)
 
 
 def at(name: str, moment: datetime, **options: Unpack[JobOptions]) -> Callable[[H], H]:

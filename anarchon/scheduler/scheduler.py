@@ -6,10 +6,10 @@ import asyncio
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Self, Unpack
 
 from anarchon.asking import PATIENCE, Asking
 from anarchon.backends import open_backend
@@ -29,15 +29,13 @@ from anarchon.job import (
 from anarchon.run import Attempt
 from anarchon.scheduler.background import BackgroundScheduler
 from anarchon.scheduler.core import Callback
-from anarchon.scheduler.decorators import declared_on
+from anarchon.scheduler.declaring import Declaring
 from anarchon.scheduler.life import Life
-from anarchon.schedules import At, Cron, Every, Schedule
+from anarchon.schedules import Schedule
 from anarchon.store import Backend
 
-H = TypeVar("H", bound=Callable[..., Any])
 
-
-class Scheduler:
+class Scheduler(Declaring):
     """Runs jobs at their slots, together with every other scheduler on the same store.
 
     ``store`` is a URL or a backend. Two services on one store need two ``namespace``s.
@@ -128,10 +126,6 @@ class Scheduler:
         action: Handler | Publisher,
         **options: Unpack[JobOptions],
     ) -> Job:
-        """Declare a job with any schedule; may be done while running, on the loop.
-
-        Raises ``ConfigurationError`` naming the job, the option and the fix.
-        """
         job = define(name, schedule, action, options, self._defaults)
         if name in self._jobs:
             raise DuplicateJob(
@@ -143,73 +137,6 @@ class Scheduler:
             self._adoptions.add(adoption)
             adoption.add_done_callback(self._adoptions.discard)
         return job
-
-    def every(
-        self,
-        name: str,
-        interval: Duration,
-        handler: H | None = None,
-        *,
-        anchor: datetime | None = None,
-        offset: Duration | None = None,
-        **options: Unpack[JobOptions],
-    ) -> Any:
-        """Declare a job on a grid of equal steps from the epoch, or from ``anchor``.
-
-        Without a handler: a decorator, which returns the function as it is.
-        """
-        schedule = _schedule(name, lambda: Every(interval, anchor=anchor, offset=offset))
-        return self._declare(name, schedule, handler, options)
-
-    def cron(
-        self,
-        name: str,
-        expression: str,
-        handler: H | None = None,
-        *,
-        timezone: str = "UTC",
-        day: str | None = None,
-        **options: Unpack[JobOptions],
-    ) -> Any:
-        """Declare a job by a cron expression in a time zone; ``day`` is "and" or "or".
-
-        Without a handler: a decorator, which returns the function as it is.
-        """
-        schedule = _schedule(name, lambda: Cron(expression, timezone, day=cast(Any, day)))
-        return self._declare(name, schedule, handler, options)
-
-    def at(
-        self,
-        name: str,
-        moment: datetime,
-        handler: H | None = None,
-        **options: Unpack[JobOptions],
-    ) -> Any:
-        """Declare a job that runs once.
-
-        Without a handler: a decorator, which returns the function as it is.
-        """
-        schedule = _schedule(name, lambda: At(moment))
-        return self._declare(name, schedule, handler, options)
-
-    def _declare(
-        self, name: str, schedule: Schedule, handler: H | None, options: JobOptions
-    ) -> Any:
-        if handler is not None:
-            self.add(name, schedule, handler, **options)
-            return handler
-
-        def decorate(function: H) -> H:
-            self.add(name, schedule, function, **options)
-            return function
-
-        return decorate
-
-    def register(self, owner: object) -> None:
-        """Declare every method of an object that ``@every``, ``@cron`` or ``@at`` marked."""
-        for declaration, method in declared_on(owner):
-            schedule = _schedule(declaration.name, declaration.schedule)
-            self.add(declaration.name, schedule, method, **declaration.options)
 
     def on(self, event: str, callback: Callback) -> None:
         """Call back on every event of a kind; it may be a coroutine function.
@@ -339,13 +266,6 @@ class Scheduler:
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
-
-
-def _schedule(job: str, make: Callable[[], Schedule]) -> Schedule:
-    try:
-        return make()
-    except ConfigurationError as error:
-        raise error.of_job(job) from None
 
 
 def _checked_namespace(namespace: object) -> str:

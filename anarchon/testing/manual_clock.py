@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -57,9 +58,10 @@ class ManualClock(Clock):
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         timer = _Timer(callback)
-        due = float("inf") if seconds == float("inf") else self._gone + round(seconds * 1e6)
-        if due != float("inf"):
-            heapq.heappush(self._timers, (int(due), next(self._order), timer))
+        if seconds != float("inf"):
+            # rounded up: who is woken before the moment asked for would ask again for ever
+            due = self._gone + math.ceil(seconds * 1_000_000)
+            heapq.heappush(self._timers, (due, next(self._order), timer))
         return timer
 
     async def advance(self, seconds: float | timedelta) -> None:
