@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,14 +21,15 @@ async def open_harness(name: str) -> AsyncIterator[MemoryHarness]:
 class MemoryHarness:
     features: frozenset[Feature] = frozenset()
 
-    def __init__(self) -> None:
-        self._backend = MemoryBackend()
+    def __init__(self, now: Callable[[], datetime] | None = None) -> None:
+        self._now = now if now is not None else SystemClock().wall
+        self._backend = MemoryBackend(self._now)
 
     def connect(self, namespace: str = NAMESPACE) -> MemoryStore:
         return self._backend.connect(namespace)
 
     async def wipe(self) -> None:
-        self._backend = MemoryBackend()
+        self._backend = MemoryBackend(self._now)
 
     @property
     def _records(self) -> dict[str, JobRecord]:
@@ -36,7 +37,7 @@ class MemoryHarness:
 
     async def lapse(self, job: str, slot: datetime) -> None:
         record = self._records[job]
-        past = SystemClock().wall() - timedelta(seconds=1)
+        past = self._now() - timedelta(seconds=1)
         lapsed = replace(record.runs[slot], expires=past)
         self._records[job] = replace(record, runs={**record.runs, slot: lapsed})
 
@@ -52,6 +53,18 @@ class MemoryHarness:
 
     async def stamp_newer_version(self) -> None:
         raise NotImplementedError
+
+    def unfinished(self) -> list[tuple[str, datetime, str]]:
+        """Name what holds or held a lease: job, slot and token."""
+        return [
+            (job, run.slot, run.token)
+            for job, record in sorted(self._records.items())
+            for run in record.runs.values()
+            if run.token is not None and not run.state.has_ended
+        ]
+
+    def has_fingerprint(self, job: str, fingerprint: str) -> bool:
+        return fingerprint in self._records[job].seen
 
     async def leftovers(self) -> Sequence[str]:
         return ()

@@ -23,8 +23,12 @@ A = TypeVar("A")
 #: Keys a statement: SQLite before 3.32 takes no more than 999 values in all.
 _PORTION = 400
 
-# word for word as in the index, which is used for nothing else
-_UNFINISHED = "state in ('claimed', 'running')"
+# the condition is word for word that of the index; left alone, SQLite reads all runs of a job
+_UNFINISHED = "anarchon_run indexed by anarchon_unfinished"
+_IS_UNFINISHED = "state in ('claimed', 'running')"
+# a join, since SQLite looks up pairs in no index; and crossed, so that it keeps the order
+_ASKED = "with asked (of_job, at_slot) as ({keys}) select"
+_BY_SLOT = "on job = of_job and slot = at_slot"
 
 
 class Records:
@@ -67,7 +71,7 @@ class Records:
             job: (name, floor, fence)
             for job, name, floor, fence in self._select(
                 "select id, name, floor, fence from anarchon_job"
-                " where namespace = ? and name in {keys}",
+                " where namespace = ? and name in ({keys})",
                 names,
                 self._namespace,
             )
@@ -77,10 +81,12 @@ class Records:
         runs: dict[int, dict[datetime, Run]] = {job: {} for job in found}
         for row in chain(
             self._select(
-                f"select {rows.RUN} from anarchon_run where {_UNFINISHED} and job in {{keys}}", ids
+                f"select {rows.RUN} from {_UNFINISHED}"
+                f" where {_IS_UNFINISHED} and job in ({{keys}})",
+                ids,
             ),
             self._select(
-                f"select {rows.RUN} from anarchon_run where (job, slot) in {{keys}}",
+                f"{_ASKED} {rows.RUN} from asked cross join anarchon_run {_BY_SLOT}",
                 [(self._ids[name], to_millis(slot)) for name, slot in slots if name in self._ids],
             ),
         ):
@@ -90,7 +96,7 @@ class Records:
         if fingerprints:
             for job, fingerprint, first, last in self._select(
                 "select job, fingerprint, first_seen, last_seen from anarchon_fingerprint"
-                " where job in {keys}",
+                " where job in ({keys})",
                 ids,
             ):
                 seen[job][fingerprint] = Seen(from_millis(first), from_millis(last))
@@ -122,8 +128,8 @@ class Records:
     def load_unfinished_before(self, slot: datetime) -> list[str]:
         """Load and name the jobs with an unfinished run of a slot before this one."""
         found = self._connection.execute(
-            "select distinct name from anarchon_run join anarchon_job on id = job"
-            f" where {_UNFINISHED} and slot < ? and namespace = ?",
+            f"select distinct name from {_UNFINISHED} cross join anarchon_job on id = job"
+            f" where {_IS_UNFINISHED} and slot < ? and namespace = ?",
             (to_millis(slot), self._namespace),
         ).fetchall()
         names = [name for (name,) in found]
@@ -142,7 +148,7 @@ class Records:
         """Return how many attempts the history has of these slots."""
         keys = [(self._ids[job], to_millis(slot)) for slot in slots]
         counts = self._select(
-            "select count(*) from anarchon_attempt where (job, slot) in {keys}", keys
+            f"{_ASKED} count(*) from asked cross join anarchon_attempt {_BY_SLOT}", keys
         )
         return sum(count for (count,) in counts)
 
@@ -235,7 +241,7 @@ class Records:
         for start in range(0, len(keys), _PORTION):
             portion = keys[start : start + _PORTION]
             mark = f"({', '.join('?' * len(portion[0]))})"
-            listed = f"(values {', '.join([mark] * len(portion))})"
+            listed = f"values {', '.join([mark] * len(portion))}"
             yield from self._connection.execute(
                 statement.format(keys=listed), (*first, *chain.from_iterable(portion))
             )
