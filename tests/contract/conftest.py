@@ -20,6 +20,7 @@ HARNESSES = {
         ("redis-7.0", "redis-8.0", "valkey-8.0", "valkey-9"), "tests.contract.harness_redis"
     ),
     "sqlite": "tests.contract.harness_sqlite",
+    **dict.fromkeys(("postgres-15", "postgres-18"), "tests.contract.harness_postgres"),
 }
 
 Connect = Callable[..., Awaitable[LeaseStore]]

@@ -1,0 +1,81 @@
+"""What the driver's errors mean to whoever asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+
+from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
+
+#: Raised by ``check_session`` in the migrations.
+WRONG_ISOLATION = "AN001"
+STANDBY = "AN002"
+
+#: The server undid the statement, and may not have to the next time.
+_UNDONE = frozenset(
+    {
+        "25006",  # read-only: a standby, or a server without space
+        "40001",  # serialization
+        "40P01",  # deadlock
+        "55P03",  # lock not to be had
+        "57014",  # cancelled, by somebody or by a timeout of the server's
+        STANDBY,
+    }
+)
+#: By class: resources exhausted.
+_UNDONE_CLASSES = frozenset({"53"})
+
+#: The connection was refused, for a reason that may pass or be mended at the server: connection
+#: lost, login refused, no such database, rolled back, no resources, lock not to be had, shut down.
+_UNREACHED_CLASSES = frozenset({"08", "28", "3D", "40", "53", "55", "57"})
+
+#: Whoever hears one of these asks another server, or one whose schema has gone, at the next call.
+_NEEDS_A_NEW_CONNECTION = frozenset({"25006", STANDBY, "3F000", "42883", "42P01"})
+
+_Driver = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+
+
+@contextmanager
+def translating(store: str, *, asked: bool) -> Iterator[None]:
+    """Turn the driver's errors into ours; ``asked`` once a request may have gone out."""
+    try:
+        yield
+    except _Driver as error:
+        meaning = _of_a_call(error) if asked else _of_connecting(error)
+        raise meaning(store, _told(error)) from error
+
+
+def leaves_a_clean_connection(error: BaseException) -> bool:
+    """Tell whether the connection on which this was raised may be asked again."""
+    if not isinstance(error, StoreError) or isinstance(error, OutcomeUnknown):
+        return False
+    return getattr(error.__cause__, "sqlstate", None) not in _NEEDS_A_NEW_CONNECTION
+
+
+def _of_connecting(error: BaseException) -> type[StoreError]:
+    if isinstance(error, asyncpg.PostgresError):
+        state = error.sqlstate or ""
+        reached = state[:2] not in _UNREACHED_CLASSES
+        return StoreError if reached else StoreUnavailable
+    # a URL the driver cannot read, or a certificate that is not there
+    return StoreError if isinstance(error, asyncpg.InterfaceError) else StoreUnavailable
+
+
+def _of_a_call(error: BaseException) -> type[StoreError]:
+    if isinstance(error, asyncpg.DataError):
+        return StoreError
+    if not isinstance(error, asyncpg.PostgresError):
+        return OutcomeUnknown
+    state = error.sqlstate or ""
+    # an ERROR undoes the statement for certain; what ends the session may come after the commit
+    if getattr(error, "severity_en", None) != "ERROR":
+        return OutcomeUnknown
+    undone = state in _UNDONE or state[:2] in _UNDONE_CLASSES
+    return StoreUnavailable if undone else StoreError
+
+
+def _told(error: BaseException) -> str:
+    lines = str(error).splitlines()
+    return lines[0][:300] if lines else type(error).__name__

@@ -1,0 +1,99 @@
+-- What a store keeps of each job, and what all calls share.
+--
+-- Migrations run with the store's schema as search_path, and the calls keep it. What they must
+-- answer stands in anarchon/rules.py; what is said here is who holds which lock, and when.
+
+-- One record a job. Whoever writes anything of a job holds this row locked FOR UPDATE, rows of
+-- several jobs in the order of their names, and reads what it decides on in a later statement:
+-- the snapshot of the statement that waited for the lock is older than the lock.
+create table job (
+    namespace text collate "C" not null,
+    job text collate "C" not null,
+    floor timestamptz not null,
+    fence bigint not null default 0,
+    primary key (namespace, job)
+) with (fillfactor = 70);
+
+-- When a schedule of a job was registered first and last.
+create table edition (
+    namespace text collate "C" not null,
+    job text collate "C" not null,
+    fingerprint text collate "C" not null,
+    first_seen timestamptz not null,
+    last_seen timestamptz not null,
+    primary key (namespace, job, fingerprint)
+) with (fillfactor = 70);
+
+-- Claimed slots, and the marks of skipped ones. No index may hold expires: each renewal would
+-- then write to every index of the table, and leave a dead entry in it.
+create table run (
+    namespace text collate "C" not null,
+    job text collate "C" not null,
+    slot timestamptz not null,
+    state text not null,
+    lease bigint not null,
+    overlap text not null,
+    max_attempts bigint not null,
+    begins_as text not null,
+    attempt int not null,
+    lapses int not null,
+    token text,
+    expires timestamptz,
+    instance text not null,
+    fence bigint not null,
+    started timestamptz not null,
+    spent text[] not null default '{}',
+    primary key (namespace, job, slot)
+) with (fillfactor = 70);
+
+create index run_unfinished on run (namespace, job, slot) where state in ('claimed', 'running');
+
+create table attempt (
+    namespace text collate "C" not null,
+    job text collate "C" not null,
+    slot timestamptz not null,
+    attempt int not null,
+    state text not null,
+    instance text not null,
+    fence bigint not null,
+    started timestamptz not null,
+    ended timestamptz,
+    detail text,
+    primary key (namespace, job, slot, attempt)
+) with (fillfactor = 85);
+
+-- Whole milliseconds, as slots are. Never now(), which stands still in a transaction.
+create function store_time() returns timestamptz language sql volatile as
+$$ select date_trunc('milliseconds', clock_timestamp()) $$;
+
+create function moment_of(millis bigint) returns timestamptz language sql stable as
+$$ select timestamptz 'epoch' + millis * interval '1 millisecond' $$;
+
+create function millis_of(moment timestamptz) returns bigint language sql stable as
+$$ select floor(extract(epoch from moment) * 1000)::bigint $$;
+
+create function micros(duration bigint) returns interval language sql immutable as
+$$ select duration * interval '1 microsecond' $$;
+
+-- Refuse a session in which no promise can be kept. AN001: one snapshot for the whole
+-- transaction, which would be older than the locks. AN002: a standby.
+create function check_session() returns void language plpgsql stable as $$
+begin
+    if pg_is_in_recovery() then
+        raise exception 'this server is a standby' using errcode = 'AN002';
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'transactions are not READ COMMITTED' using errcode = 'AN001';
+    end if;
+end $$;
+
+-- Lock the records there are of these jobs, for a call that will write.
+create function lock_jobs(p_namespace text, p_jobs text[]) returns void language plpgsql as $$
+begin
+    -- what was acknowledged must outlive a crash; remote_apply and the like are left alone
+    if current_setting('synchronous_commit') = 'off' then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
+    perform from job j where j.namespace = p_namespace and j.job = any (p_jobs)
+    order by j.job for update;
+end $$;
