@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from anarchon.clock import Clock
-from anarchon.errors import StoreError
+from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from anarchon.run import Signal
 from anarchon.store import LeaseStore, Renewal
 
@@ -48,9 +48,10 @@ def margin(lease: timedelta) -> timedelta:
 class Held:
     """One lease that is held here, or asked for.
 
-    ``trusted_until`` and ``renew_until`` are our monotonic time. ``granted`` is false until
-    the answer to the claim was read; ``over`` is true once the handler has ended, when a
-    refused renewal means nothing any more.
+    ``asked_at`` is when the last request was sent that the store granted; it, ``trusted_until``
+    and ``renew_until`` are our monotonic time. ``granted`` is false until the answer to the claim
+    was read; ``over`` is true once the handler has ended, when a refused renewal means nothing
+    any more.
     """
 
     job: str
@@ -59,15 +60,19 @@ class Held:
     lease: timedelta
     heartbeat: timedelta
     signal: Signal = field(default_factory=Signal)
-    trusted_until: float = float("-inf")
+    asked_at: float = float("-inf")
     renew_until: float = float("inf")
     granted: bool = False
     over: bool = False
 
+    @property
+    def trusted_until(self) -> float:
+        """Until when the lease surely lives; the length of its run counts, not the one asked for."""
+        return self.asked_at + (self.lease - margin(self.lease)).total_seconds()
+
     def trust_from(self, asked_at: float) -> None:
         """Trust the lease as granted by a request that was sent then."""
-        trusted = asked_at + (self.lease - margin(self.lease)).total_seconds()
-        self.trusted_until = max(self.trusted_until, trusted)
+        self.asked_at = max(self.asked_at, asked_at)
 
     def is_trusted_at(self, monotonic: float) -> bool:
         """Tell whether the lease surely lives at this moment of our monotonic time."""
@@ -175,6 +180,8 @@ class Keeper:
                     renewing = asyncio.create_task(self._renew())
                     renewing.add_done_callback(lambda _: self._wake.set())
                 self._wake.clear()
+                # whoever tells of a token while we look must wake us: the look may have missed it
+                self._wakes_at = float("inf")
                 self._wakes_at = self._next_wake(renewing is not None)
                 delay = min(self._wakes_at - self._clock.monotonic(), 60.0)
                 await self._clock.wait(self._wake, max(delay, 0.0))
@@ -206,7 +213,9 @@ class Keeper:
         due = float("inf") if renewing else self._renewal_due()
         with self._lock:
             trusted = [
-                h.trusted_until for h in self._held.values() if h.granted and not h.signal.is_set()
+                h.trusted_until
+                for h in self._held.values()
+                if h.granted and not h.over and not h.signal.is_set()
             ]
         return min(due, *trusted) if trusted else due
 
@@ -217,7 +226,7 @@ class Keeper:
             heartbeat = min((h.heartbeat for h in held), default=timedelta(seconds=1))
         try:
             for start in range(0, len(held), _BATCH):
-                await self._renew_batch(held[start : start + _BATCH], heartbeat.total_seconds())
+                await self._renew_some(held[start : start + _BATCH], heartbeat.total_seconds())
             self._renewed_at = now
             if self._failing:
                 log.warning("heartbeats are answered again")
@@ -230,7 +239,25 @@ class Keeper:
             # sooner than a heartbeat: there is less trust left now
             self._renewed_at = self._clock.monotonic() - heartbeat.total_seconds() * 2 / 3
 
+    async def _renew_some(self, held: list[Held], deadline: float) -> None:
+        try:
+            await self._renew_batch(held, deadline)
+        except (StoreUnavailable, OutcomeUnknown, TimeoutError):
+            raise
+        except Exception as error:
+            if self._store is None:
+                raise  # it could not even be opened
+            # refused as a whole: the lease that poisons the call must not cost the others theirs
+            if len(held) == 1:
+                log.warning("heartbeat refused: job=%s: %s", held[0].job, error)
+                return
+            middle = len(held) // 2
+            await self._renew_some(held[:middle], deadline)
+            await self._renew_some(held[middle:], deadline)
+
     async def _renew_batch(self, held: list[Held], deadline: float) -> None:
+        # a renewal may reach the store before the claim of its token, and be answered after it
+        was_granted = [one.granted for one in held]
         renewals = [Renewal(h.job, h.slot, h.token) for h in held]
         async with self._clock.timeout(deadline):
             if self._store is None:
@@ -239,11 +266,11 @@ class Keeper:
                 self._store = store
             asked_at = self._clock.monotonic()
             reply = await self._store.renew(renewals)
-        for one, renewed in zip(held, reply.answers, strict=True):
+        for one, granted, renewed in zip(held, was_granted, reply.answers, strict=True):
             if renewed:
                 with self._lock:
                     one.trust_from(asked_at)
-            elif one.granted and not one.over and one.signal.set("lease_lost"):
+            elif granted and not one.over and one.signal.set("lease_lost"):
                 log.warning(
                     "lease refused by the store, ending the attempt: job=%s slot=%s",
                     one.job,
