@@ -46,6 +46,9 @@ class Harness(Protocol):
     async def lower_floor(self, jobs: Sequence[str], floor: datetime) -> None:
         """Set the floor of jobs that have a record, as if they had been met first then."""
 
+    async def raise_fence(self, job: str, fence: int) -> None:
+        """Set the fence of a job that has a record, as if its clock had been ahead once."""
+
     async def age_fingerprint(self, job: str, fingerprint: str, by: timedelta) -> None:
         """Move back the time a fingerprint of a job was seen last."""
 

@@ -45,6 +45,9 @@ class MemoryHarness:
         for job in jobs:
             self._records[job] = replace(self._records[job], floor=floor)
 
+    async def raise_fence(self, job: str, fence: int) -> None:
+        self._records[job] = replace(self._records[job], fence=fence)
+
     async def age_fingerprint(self, job: str, fingerprint: str, by: timedelta) -> None:
         record = self._records[job]
         seen = record.seen[fingerprint]

@@ -107,6 +107,13 @@ class PostgresHarness:
         )
         assert done == f"UPDATE {len(jobs)}", "a job has no record"
 
+    async def raise_fence(self, job: str, fence: int) -> None:
+        done = await self._admin.execute(
+            "update anarchon.job set fence = $1 where (namespace, job) = ($2, $3)",
+            *(fence, NAMESPACE, job),
+        )
+        assert done == "UPDATE 1", "it has no record"
+
     async def age_fingerprint(self, job: str, fingerprint: str, by: timedelta) -> None:
         done = await self._admin.execute(
             "update anarchon.edition set last_seen = last_seen - $4::interval"

@@ -61,6 +61,11 @@ class SQLiteHarness:
             [(to_millis(floor), NAMESPACE, job) for job in jobs],
         )
 
+    async def raise_fence(self, job: str, fence: int) -> None:
+        self._change(
+            f"update anarchon_job set fence = ? where id = {OF_JOB}", [(fence, NAMESPACE, job)]
+        )
+
     async def age_fingerprint(self, job: str, fingerprint: str, by: timedelta) -> None:
         self._change(
             "update anarchon_fingerprint set last_seen = last_seen - ?"

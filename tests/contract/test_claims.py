@@ -180,6 +180,21 @@ async def test_the_fence_is_no_smaller_than_the_time(ask, due):
     assert answer.fence >= to_millis(before)
 
 
+async def test_the_fence_grows_while_the_clock_is_behind_it(ask, harness, due):
+    """G5: after the store's clock was set back, that is."""
+    ahead = to_millis(due + DAY)
+    await harness.raise_fence(JOB, ahead)
+
+    first = await ask.claim(due, "a")
+    await harness.lapse(JOB, due)
+    second = await ask.take_over(due, "b")
+    await ask.finish(due, "b")
+    third = await ask.claim(due + timedelta(seconds=1), "c")
+
+    assert [first.fence, second.fence, third.fence] == [ahead + 1, ahead + 2, ahead + 3]
+    assert [attempt.fence for attempt in await ask.history()] == [ahead + 3, ahead + 2, ahead + 1]
+
+
 async def test_a_run_to_be_published_begins_as_claimed(ask, due):
     await ask.claim(due, begins_as=RunState.CLAIMED)
 
