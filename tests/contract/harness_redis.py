@@ -11,18 +11,21 @@ from typing import Any
 
 from redis.asyncio import Redis
 
+import anarchon.backends.redis as package
 from anarchon.backends.redis import RedisBackend, RedisStore
 from anarchon.backends.redis.keys import Keys
 from anarchon.clock import MILLISECOND, SystemClock, to_millis
 from tests.contract.harness import NAMESPACE, Feature
 from tests.servers import Servers, ServersForTests
 
-RIGHTS = (
-    "~anarchon:*",
-    *("+evalsha", "+script|load", "+get", "+set", "+time", "+zadd", "+zrange", "+zrem", "+zscore"),
-    *("+hdel", "+hexists", "+hget", "+hgetall", "+hset"),
-    *("+lindex", "+linsert", "+lrange", "+lrem", "+rpush"),
-)
+
+def rights() -> list[str]:
+    """Return what the package's documentation grants."""
+    assert package.__doc__
+    _, _, after = package.__doc__.partition("::\n\n")
+    granted, _, _ = after.partition("\n\n")
+    assert "+evalsha" in granted
+    return granted.split()
 
 
 @cache
@@ -37,7 +40,7 @@ async def open_harness(name: str) -> AsyncIterator[RedisHarness]:
     server = _servers().get(name)
     admin: Redis = Redis(port=server.port, decode_responses=True, single_connection_client=True)
     async with admin:
-        await admin.execute_command("ACL", "SETUSER", "worker", "reset", "on", ">p@ss", *RIGHTS)
+        await admin.execute_command("ACL", "SETUSER", "worker", "reset", "on", ">p@ss", *rights())
         yield RedisHarness(admin, f"redis://worker:p%40ss@127.0.0.1:{server.port}")
 
 
@@ -58,14 +61,20 @@ class RedisHarness:
     async def lapse(self, job: str, slot: datetime) -> None:
         _, _, open_runs, _ = self._keys.of_job(job)
         seconds, _ = await self._admin.time()
-        past = {str(to_millis(slot)): (seconds - 1) * 1000}
-        assert await self._admin.zadd(open_runs, past, xx=True, ch=True), "it has no lease"
+        member = str(to_millis(slot))
+        assert await self._admin.zscore(open_runs, member), "it has no lease"
+        await self._admin.zadd(open_runs, {member: (seconds - 1) * 1000})
 
     async def lower_floor(self, jobs: Sequence[str], floor: datetime) -> None:
         for job in jobs:
             record, *_ = self._keys.of_job(job)
             assert await self._admin.hexists(record, "floor"), f"{job} has no record"
             await self._admin.hset(record, "floor", to_millis(floor))
+
+    async def raise_fence(self, job: str, fence: int) -> None:
+        record, *_ = self._keys.of_job(job)
+        assert await self._admin.hexists(record, "floor"), f"{job} has no record"
+        await self._admin.hset(record, "fence", fence)
 
     async def age_fingerprint(self, job: str, fingerprint: str, by: timedelta) -> None:
         record, *_ = self._keys.of_job(job)

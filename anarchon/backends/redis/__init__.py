@@ -2,6 +2,15 @@
 
 Nothing in here may decide what the rules decide: the scripts do, inside the server and by its
 clock, and this package only carries questions there and answers back.
+
+The least rights that do, as ``ACL SETUSER`` takes them::
+
+    ~anarchon:* +evalsha +script|load +time +get +set
+    +hget +hset +hdel +hexists +hgetall +zadd +zrange +zrem +zscore
+    +lindex +linsert +lrange +lrem +rpush
+
+besides ``+info`` to be warned of a server that may delete our keys, ``+select`` for another
+database than 0, and ``+ping`` where the URL asks for health checks.
 """
 
 from __future__ import annotations

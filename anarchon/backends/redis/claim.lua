@@ -20,11 +20,11 @@ local function overlaps(blocker)
   return {time, 'overlap', 0, 0, false, run and last_of(run)[INSTANCE], blocker}
 end
 
--- The oldest other run whose lease lives.
+-- The oldest run whose lease lives. It is another one: whoever asks holds none.
 local function busy_other()
   local oldest
   for _, other in ipairs(redis.call('ZRANGE', OPEN, '(' .. time, '+inf', 'BYSCORE')) do
-    if other ~= slot and (not oldest or tonumber(other) < tonumber(oldest)) then
+    if not oldest or tonumber(other) < tonumber(oldest) then
       oldest = other
     end
   end
