@@ -82,12 +82,13 @@ class StoreTime:
     def observe(self, before: float, after: float, time: datetime) -> None:
         """Learn from an answer that came ``after`` a question sent ``before``."""
         told = (time - EPOCH).total_seconds()
-        # stores tell whole milliseconds, rounded down
+        # stores tell whole milliseconds, rounded down: up to one behind is better than ahead,
+        # for what is asked before its slot has to be asked again
         lowest, highest = told - after, told + 0.001 - before
         stale = after - self._sampled > _SAMPLE_LIFE
         fits = self._offset is not None and lowest <= self._offset <= highest
         if stale or not fits or after - before < self._trip:
-            self._offset = (lowest + highest) / 2
+            self._offset = told - (before + after) / 2
             self._trip = after - before
             self._sampled = after
 
@@ -122,6 +123,7 @@ class Asking:
         self._store = store
         self._clock = clock
         self._is_open = False
+        self._is_closed = False
         self._turn = asyncio.Lock()
         self._back_after_outage = back_after_outage
         self._away_since: float | None = None
@@ -196,6 +198,8 @@ class Asking:
         self, ask: Callable[[], Awaitable[Reply[T]]], deadline: float
     ) -> tuple[Reply[T], float]:
         async with self._turn:
+            if self._is_closed:
+                raise self.closed()
             try:
                 if not self._is_open:
                     await self._open()
@@ -208,6 +212,12 @@ class Asking:
             except (StoreUnavailable, OutcomeUnknown) as error:
                 self._note_failure(error)
                 raise
+            except StoreError:
+                raise
+            except Exception as error:
+                # an adapter's mistake; whoever asks counts on a store error, come what may
+                log.exception("store failed: %s", self.label)
+                raise StoreError(self.label, f"failed: {error!r}") from error
             after = self._clock.monotonic()
             self.time.observe(before, after, reply.time)
             self._note_success(after)
@@ -235,8 +245,13 @@ class Asking:
         if self._back_after_outage is not None:
             self._back_after_outage(away)
 
+    def closed(self) -> StoreUnavailable:
+        """Return what whoever asks after the end hears."""
+        return StoreUnavailable(self.label, "closed")
+
     async def close(self) -> None:
-        """Stop asking and let the connection go; whoever still waits hears ``StoreUnavailable``."""
+        """Stop asking and let the connection go; whoever asks hears ``StoreUnavailable``."""
+        self._is_closed = True
         for gatherer in (self._claims, self._finishes, self._releases):
             await gatherer.close()
         async with self._turn:
@@ -267,6 +282,8 @@ class _Gatherer(Generic[Q, A]):
         self._last_sent = float("-inf")
 
     async def ask(self, question: Q, deadline: float, give_up: Callable[[], bool]) -> Answered[A]:
+        if self._asking._is_closed:
+            raise self._asking.closed()
         answer: asyncio.Future[Answered[A]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Asked(question, deadline, give_up, answer))
         self._some.set()
@@ -282,7 +299,7 @@ class _Gatherer(Generic[Q, A]):
         unanswered, self._waiting, self._sent = [*self._sent, *self._waiting], [], []
         for asked in unanswered:
             if not asked.answer.done():
-                asked.answer.set_exception(StoreUnavailable(self._asking.label, "closed"))
+                asked.answer.set_exception(self._asking.closed())
 
     async def _run(self) -> None:
         pause = _FIRST_PAUSE
@@ -333,19 +350,20 @@ class _Gatherer(Generic[Q, A]):
             reply, asked_at = await self._asking._call(
                 lambda: self._send(questions), min(asked.deadline for asked in batch)
             )
+            if len(reply.answers) != len(batch):
+                problem = f"gave {len(reply.answers)} answers to {len(batch)} questions"
+                raise StoreError(self._asking.label, problem)
         except (StoreUnavailable, OutcomeUnknown) as error:
             return error
-        except Exception as error:
+        except StoreError as error:
             return await self._narrow_down(batch, error)
         for asked, answer in zip(batch, reply.answers, strict=True):
             if not asked.answer.done():
                 asked.answer.set_result(Answered(answer, asked_at))
         return None
 
-    async def _narrow_down(self, batch: list[_Asked[Q, A]], error: Exception) -> StoreError | None:
+    async def _narrow_down(self, batch: list[_Asked[Q, A]], error: StoreError) -> StoreError | None:
         if len(batch) == 1 or isinstance(error, SchemaMismatch):
-            if not isinstance(error, StoreError):
-                log.error("store failed: %s of %s", self._verb, batch[0].question, exc_info=error)
             for asked in batch:
                 if not asked.answer.done():
                     asked.answer.set_exception(error)

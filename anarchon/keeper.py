@@ -67,7 +67,7 @@ class Held:
 
     @property
     def trusted_until(self) -> float:
-        """Until when the lease surely lives; the length of its run counts, not the one asked for."""
+        """Until when the lease surely lives, by the length that its run has in the store."""
         return self.asked_at + (self.lease - margin(self.lease)).total_seconds()
 
     def trust_from(self, asked_at: float) -> None:
