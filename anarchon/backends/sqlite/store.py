@@ -31,6 +31,10 @@ Q = TypeVar("Q", Claim, Renewal, Finish, Release)
 A = TypeVar("A")
 T = TypeVar("T")
 
+#: Jobs that are pruned in one transaction; a first pruning of them all could lock the file
+#: for longer than others wait.
+_PORTION = 20
+
 
 class SQLiteStore:
     """One connection to the file, on a thread of its own; see ``anarchon.store.LeaseStore``.
@@ -89,10 +93,16 @@ class SQLiteStore:
         return await self._call(lambda: self._look(work))
 
     async def prune(self, prunes: Sequence[Prune]) -> Reply[int]:
-        def work(records: Records) -> list[int]:
-            return _prune(records, prunes)
+        gone: list[int] = []
+        for start in range(0, len(prunes), _PORTION):
+            some = prunes[start : start + _PORTION]
+            gone += (await self._prune(some)).answers
+        return Reply((await self._call(lambda: self._look_then_write(_forget))).time, tuple(gone))
 
-        return await self._call(lambda: self._look_then_write(work))
+    async def _prune(self, prunes: Sequence[Prune]) -> Reply[int]:
+        return await self._call(
+            lambda: self._look_then_write(lambda records: _prune(records, prunes))
+        )
 
     async def _call(self, call: Callable[[], T]) -> T:
         try:
@@ -181,8 +191,12 @@ def _prune(records: Records, prunes: Sequence[Prune]) -> list[int]:
         step = rules.prune(records.get(asked.job) or record, up_to)
         records.apply(asked.job, step)
         gone.append(records.count_attempts(asked.job, step.answer))
+    return gone
+
+
+def _forget(records: Records) -> tuple[()]:
     for job in records.load_unfinished_before(records.time - RETENTION):
         record = records.get(job)
         assert record is not None, "it was just loaded"
         records.apply(job, rules.forget(job, record, records.time))
-    return gone
+    return ()
