@@ -101,6 +101,11 @@ class Scheduler(Declaring):
         return self._backend.label
 
     @property
+    def grace(self) -> timedelta:
+        """How long a stop waits for handlers before it cancels them."""
+        return self._grace
+
+    @property
     def instance(self) -> str:
         """The id of this start, as the history shows it; raises ``NotRunning`` before."""
         if self._life is None:

@@ -1,0 +1,57 @@
+"""The entry point: answers a liveness probe before anything heavy is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+#: The options before the command that take a value, all of them: `health` is found among
+#: the arguments without click.
+VALUED = (
+    "-A",
+    "--app",
+    "--store",
+    "--disable",
+    "-l",
+    "--loglevel",
+    "-f",
+    "--logfile",
+    "--pidfile",
+    "--health-file",
+)
+
+
+def main() -> int:
+    """Do what the command line says and return the exit code."""
+    return run(sys.argv[1:])
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments say and return the exit code."""
+    before, command, after = split(arguments)
+    if command == "health" and "--help" not in before:
+        from anarchon_beat import health
+
+        return health.main(before, after)
+    from anarchon_beat.commands import run as run_command
+
+    return run_command(arguments)
+
+
+def split(arguments: Sequence[str]) -> tuple[dict[str, str], str | None, list[str]]:
+    """Return the options before the command, the command, and what stands after it."""
+    before: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word == "--" or not word.startswith("-") or word == "-":
+            command = rest.pop(0) if word == "--" and rest else word
+            return before, command, rest
+        name, equals, value = word.partition("=")
+        if not word.startswith("--"):
+            # as in -Aproj
+            name, equals, value = word[:2], word[2:], word[2:]
+        if name in VALUED and not equals:
+            value = rest.pop(0) if rest else ""
+        before[name] = value
+    return before, None, []

@@ -1,0 +1,135 @@
+"""The options and commands of `anarchon-beat`, read by click."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+import click
+
+from anarchon_beat import health as health_command
+from anarchon_beat.config import Loaded, Settings, load
+from anarchon_beat.logs import Level
+from anarchon_beat.mistakes import INTERRUPTED, USAGE, Mistake, one_line
+
+PROGRAM = "anarchon-beat"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Do what the arguments say; a mistake is told in one line. Return the exit code."""
+    try:
+        code = anarchon_beat.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        print(f"{PROGRAM}: {one_line(error.format_message())}", file=sys.stderr)
+        return error.code if isinstance(error, Mistake) else USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # the reader has seen enough; what is left in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+@click.group(invoke_without_command=True, context_settings={"max_content_width": 100})
+@click.option("-A", "--app", metavar="APP", help="A Celery app, or a Scheduler as module:name.")
+@click.option(
+    "--store",
+    metavar="URL",
+    help="Where instances meet; else the app's anarchon_store, its Redis, or a SQLite file.",
+)
+@click.option(
+    "-l", "--loglevel", metavar="LEVEL", type=Level(), default="WARNING", show_default=True
+)
+@click.option("-f", "--logfile", metavar="FILE", help="Log there instead of on standard error.")
+@click.option("--log-json", is_flag=True, help="Log one JSON object a line.")
+@click.option("--pidfile", metavar="FILE", help="Run once at a time; no pidfile by default.")
+@click.option("--health-file", metavar="FILE", help="The file that `health` looks at.")
+@click.option(
+    "--disable", metavar="NAME", multiple=True, help="Leave an entry out; may be repeated."
+)
+@click.option(
+    "--ignore-beat-scheduler",
+    is_flag=True,
+    help="Run beat_schedule although a beat_scheduler keeps its entries elsewhere.",
+)
+@click.version_option(version("anarchon"), prog_name=PROGRAM, message="%(prog)s %(version)s")
+@click.pass_context
+def anarchon_beat(context: click.Context, /, **options: Any) -> int | None:
+    """Run a schedule together with every other instance of it.
+
+    All instances are equal; the store decides who runs each slot. Without a command: run.
+    """
+    context.obj = Settings(**options)
+    if context.invoked_subcommand is None:
+        return _run(context.obj)
+    return None
+
+
+@anarchon_beat.command("run")
+@click.pass_obj
+def run_command(settings: Settings) -> int:
+    """Run until SIGTERM or SIGINT, then hand over."""
+    return _run(settings)
+
+
+def _run(settings: Settings) -> int:
+    from anarchon_beat import daemon
+
+    return daemon.run(settings)
+
+
+@anarchon_beat.command(
+    "health",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True},
+    help="Exit with 0 if the daemon here is alive; with --ready, if it is ready.",
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def health(arguments: tuple[str, ...]) -> int:
+    """Hand over, for callers that did not come through the entry point."""
+    return health_command.main({}, arguments)
+
+
+@anarchon_beat.command("next")
+@click.option("-n", "count", type=click.IntRange(min=1), default=5, show_default=True)
+@click.option("--job", "jobs", metavar="NAME", multiple=True, help="Only this job; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def next_slots(settings: Settings, count: int, jobs: tuple[str, ...], as_json: bool) -> None:
+    """Show the next slots. Asks no store."""
+    from anarchon_beat import next
+
+    next.show(_quietly_loaded(settings).scheduler, jobs, count, as_json=as_json)
+
+
+@anarchon_beat.command("history")
+@click.option("--job", "jobs", metavar="NAME", multiple=True, help="Only this job; repeatable.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def history(settings: Settings, jobs: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Show who ran what, newest slot first."""
+    from anarchon_beat import history
+
+    history.show(_quietly_loaded(settings).scheduler, jobs, limit, as_json=as_json)
+
+
+@anarchon_beat.command("demo")
+def demo() -> int:
+    """Show three processes sharing a schedule while two of them fail; no server needed."""
+    from anarchon_beat import demo
+
+    return demo.run()
+
+
+def _quietly_loaded(settings: Settings) -> Loaded:
+    # a store that is away is told in one line, at the end
+    logging.getLogger("anarchon.store").addHandler(logging.NullHandler())
+    logging.getLogger("anarchon.store").propagate = False
+    return load(settings)

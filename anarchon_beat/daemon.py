@@ -1,0 +1,164 @@
+"""`anarchon-beat` without a command: runs a scheduler until it is told to stop, and hands over.
+
+A stop ends well within the grace period and a few seconds. What still runs then is a thread
+that does not look at its signal: its lease is released as the last act before the process
+goes, so that a backup need not wait for it to lapse, and two bodies never run side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import NoReturn
+
+from anarchon import AnarchonError, Event, EventKind, Scheduler, SystemClock
+from anarchon_beat import logs
+from anarchon_beat.beacon import Beacon
+from anarchon_beat.config import Loaded, Settings, load
+from anarchon_beat.mistakes import INTERRUPTED, Mistake, code_of
+from anarchon_beat.pidfile import Pidfile
+
+log = logging.getLogger("anarchon.beat")
+
+#: What a stop may take longer than its grace.
+_SPARE = 3.0
+
+
+def run(settings: Settings) -> int:
+    """Run what the settings say, and return the exit code."""
+    # process 1 of a container ignores a signal it has no handler for; imports may take long
+    signal.signal(signal.SIGTERM, _stop_early)
+    try:
+        loaded = load(settings)
+        logfile = settings.logfile or loaded.setting("beat_logfile")
+        logs.configure(settings.loglevel, logfile, as_json=settings.log_json, celery=loaded.celery)
+        pidfile = settings.pidfile or loaded.setting("beat_pidfile")
+        with Pidfile(pidfile) if pidfile else contextlib.nullcontext() as held:
+            daemon = Daemon(settings, loaded, clean_up=held.release if held else lambda: None)
+            return asyncio.run(daemon.live())
+    except _StoppedEarly:
+        return 0
+
+
+class _StoppedEarly(BaseException):
+    """SIGTERM came before there was anything to stop; no user's code may catch it."""
+
+
+def _stop_early(*_: object) -> NoReturn:
+    raise _StoppedEarly
+
+
+class Daemon:
+    """One life of a scheduler in a process of its own."""
+
+    def __init__(self, settings: Settings, loaded: Loaded, *, clean_up: Callable[[], None]) -> None:
+        self._settings = settings
+        self._scheduler = loaded.scheduler
+        self._app = settings.app or ""
+        self._kind = "Scheduler" if loaded.celery is None else "Celery"
+        self._clean_up = clean_up
+        self._clock = SystemClock()
+        self._beacon = Beacon(self._scheduler, self._app, settings.health_file, self._clock)
+        self._told, self._told_again = asyncio.Event(), asyncio.Event()
+        self._code = 0
+
+    async def live(self) -> int:
+        """Run until told to stop; return the exit code. Raises ``Mistake``."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        _speak_like_beat(self._scheduler)
+        shining = asyncio.create_task(self._beacon.shine())
+        try:
+            await self._start()
+            await self._told.wait()
+            await self._stop()
+        except AnarchonError as error:
+            raise Mistake(str(error), code_of(error)) from error
+        finally:
+            shining.cancel()
+            self._beacon.put_out()
+        return self._code
+
+    def _on_signal(self, number: int) -> None:
+        # who is impatient with ^C has interrupted, whatever came first
+        self._code = INTERRUPTED if number == signal.SIGINT else self._code
+        (self._told_again if self._told.is_set() else self._told).set()
+
+    async def _start(self) -> None:
+        starting = asyncio.create_task(self._scheduler.start())
+        await self._clock.sleep(0)  # the instance has its name once its start has begun
+        if not starting.done() or starting.exception() is None:
+            print(_banner(self._scheduler, self._settings, self._kind), flush=True)
+            log.info("beat: Starting...")
+        told = asyncio.create_task(self._told.wait())
+        await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return
+        told.cancel()
+        await starting
+        self._beacon.state = "running"
+        if not self._scheduler.jobs:
+            log.warning("there are no jobs: nothing will be scheduled")
+
+    async def _stop(self) -> None:
+        log.info("beat: Shutting down...")
+        self._beacon.state = "stopping"
+        stopping = asyncio.create_task(self._scheduler.stop())
+        hurry = asyncio.create_task(self._told_again.wait())
+        limit = self._scheduler.grace.total_seconds() + _SPARE
+        await asyncio.wait({stopping, hurry}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            await self._leave()
+        hurry.cancel()
+        await stopping
+
+    async def _leave(self) -> NoReturn:
+        """End the process although something of ours still runs."""
+        log.warning("leaving %r behind; its leases are released", self._scheduler)
+        try:
+            await self._scheduler.abandon()
+        except Exception as error:
+            log.warning("not released: %r; the leases will lapse", error)
+        self._beacon.put_out()
+        self._clean_up()
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(self._code)
+
+
+def _banner(scheduler: Scheduler, settings: Settings, kind: str) -> str:
+    said = {
+        "app": f"{settings.app} ({kind})",
+        "store": scheduler.store,
+        "namespace": scheduler.namespace,
+        "jobs": len(scheduler.jobs),
+        "instance": scheduler.instance,
+        "logfile": f"{settings.logfile or '[stderr]'}@%{settings.loglevel}",
+    }
+    lines = [f"    . {name} -> {value}" for name, value in said.items()]
+    first = f"anarchon-beat v{version('anarchon')} is starting."
+    return "\n".join([first, "Configuration ->", *lines])
+
+
+def _speak_like_beat(scheduler: Scheduler) -> None:
+    """Log what is published in the words people know from celery beat."""
+    tasks = {job.name: job.action.task for job in scheduler.jobs if hasattr(job.action, "task")}
+
+    def sending(event: Event) -> None:
+        if event.job in tasks:
+            log.info("Scheduler: Sending due task %s (%s)", event.job, tasks[event.job])
+
+    def sent(event: Event) -> None:
+        log.debug("%s sent. id->%s", tasks.get(event.job, event.job), event.detail)
+
+    scheduler.on(EventKind.START, sending)
+    scheduler.on(EventKind.PUBLISHED, sent)
