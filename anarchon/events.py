@@ -57,10 +57,18 @@ class Event:
             ("reason", self.reason),
             ("count", self.count),
             ("detail", self.detail),
-            ("error", repr(self.error) if self.error is not None else None),
+            ("error", shown(self.error) if self.error is not None else None),
         )
         said = " ".join(f"{key}={_quoted(value)}" for key, value in pairs if value is not None)
         return f"{self.kind} {said}"
+
+
+def shown(value: object) -> str:
+    """Return a user's value as it reads, even where its own ``repr`` fails."""
+    try:
+        return repr(value)
+    except Exception:
+        return f"<{type(value).__qualname__} that cannot be shown>"
 
 
 def _quoted(value: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from anarchon.durations import describe
 from anarchon.errors import LeaseLost
-from anarchon.events import EventKind
+from anarchon.events import EventKind, shown
 from anarchon.job import Handler, Job, Publisher
 from anarchon.keeper import Held
 from anarchon.run import RunContext, RunState
@@ -95,8 +95,8 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
     while True:
         outcome = await loop.run_in_executor(thread, _send, core, work)
         tries += 1
-        if isinstance(outcome, str):
-            return Ending(RunState.PUBLISHED, outcome, repeated=tries > 1)
+        if isinstance(outcome, _Returned):
+            return Ending(RunState.PUBLISHED, _storable(str(outcome.value)), repeated=tries > 1)
         if work.ctx.signal.is_set() or isinstance(outcome, LeaseLost):
             return Ending(RunState.INTERRUPTED, error=outcome)
         if tries == 1:
@@ -109,7 +109,8 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
                 error=outcome,
             )
         if core.now() - work.ctx.slot > work.within:
-            return Ending(RunState.FAILED, f"not published in time: {outcome!r}", outcome)
+            detail = _storable(f"not published in time: {shown(outcome)}")
+            return Ending(RunState.FAILED, detail, outcome)
         if core.clock.monotonic() - began > work.held.lease.total_seconds():
             # an instance with a better way to the broker may try
             return Ending(RunState.INTERRUPTED, error=outcome)
@@ -120,12 +121,13 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
             pause = min(pause * 2, _LONGEST_PAUSE)
 
 
-def _send(core: SchedulerCore, work: Work) -> str | BaseException:
+def _send(core: SchedulerCore, work: Work) -> _Returned | BaseException:
     # it may have waited in line for this thread: what was true at the claim may not be now
     if work.ctx.signal.is_set() or not work.held.is_trusted_at(core.clock.monotonic()):
         return LeaseLost()
     try:
-        return cast(Publisher, work.job.action).publish(work.ctx)
+        # whatever it returns was sent: to try again would send it twice
+        return _Returned(cast(Publisher, work.job.action).publish(work.ctx))
     except BaseException as error:
         return error
 
@@ -133,7 +135,9 @@ def _send(core: SchedulerCore, work: Work) -> str | BaseException:
 async def _outcome_of_coroutine(handler: Handler, ctx: RunContext) -> object:
     try:
         return _Returned(await cast(Any, handler(ctx)))
-    except (Exception, SystemExit, KeyboardInterrupt) as error:
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
         # a handler that calls sys.exit() ends itself, not the scheduler and the other runs
         return error
 
@@ -176,17 +180,19 @@ def _judge(work: Work, outcome: object) -> Ending:
     assert isinstance(outcome, BaseException)
     if work.ctx.signal.reason in ("stop", "lease_lost"):
         return Ending(RunState.INTERRUPTED, error=outcome)
-    return Ending(RunState.FAILED, _shortened(repr(outcome)), outcome)
+    return Ending(RunState.FAILED, _storable(shown(outcome)), outcome)
 
 
 def _detail(value: object) -> str | None:
     if value is None:
         return None
     try:
-        return _shortened(json.dumps(value, ensure_ascii=False))
-    except (TypeError, ValueError):
-        return _shortened(repr(value))
+        return _storable(json.dumps(value, ensure_ascii=False))
+    except Exception:  # a value of the user's own may fail in any way
+        return _storable(shown(value))
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 3] + "..."
+def _storable(text: str) -> str:
+    """Return a text that every store can keep: not too long, UTF-8, without NUL."""
+    short = text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 3] + "..."
+    return short.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()

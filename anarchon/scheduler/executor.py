@@ -73,14 +73,16 @@ class Executor:
             return await self._give_back(job, held, answer.attempt, Ending(RunState.INTERRUPTED))
         ctx = self._begin(job, held, answer)
         self._under_way[held.token] = ctx
-        ending = await self._act(Work(job, ctx, held, within), leave)
-        held.over = True
-        if ending.state is RunState.INTERRUPTED:
-            settled = await self._give_back(job, held, answer.attempt, ending)
-        else:
-            settled = await self._record(job, held, answer.attempt, ending)
-        self._under_way.pop(held.token, None)
-        return settled
+        try:
+            ending = await self._act(Work(job, ctx, held, within), leave)
+            held.over = True
+            if ending.state is RunState.INTERRUPTED:
+                return await self._give_back(job, held, answer.attempt, ending)
+            return await self._record(job, held, answer.attempt, ending)
+        finally:
+            # a lease that was renewed after a mistake of ours would keep the run from others
+            core.keeper.drop(held)
+            self._under_way.pop(held.token, None)
 
     def _begin(self, job: Job, held: Held, answer: ClaimAnswer) -> RunContext:
         core = self._core

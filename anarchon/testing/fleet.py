@@ -44,7 +44,8 @@ class Fleet:
     """``size`` schedulers that all were declared the same way, on one store in memory.
 
     ``declare`` is called with each scheduler before it starts, and with its clock, whose
-    ``sleep`` a handler uses to take time. ``events`` is what all of them told.
+    ``sleep`` a handler uses to take time. ``events`` is what all of them told. The store's
+    clock shows the true time and what ``store_is_off_by`` adds to it; changing that sets it.
     """
 
     def __init__(
@@ -57,7 +58,8 @@ class Fleet:
         **options: Any,
     ) -> None:
         self.clock = clock if clock is not None else ManualClock()
-        self.backend = MemoryBackend(self.clock.wall)
+        self.store_is_off_by = timedelta(0)
+        self.backend = MemoryBackend(lambda: self.clock.wall() + self.store_is_off_by)
         self.events: list[Event] = []
         self._declare = declare
         self._options = options

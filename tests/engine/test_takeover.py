@@ -24,4 +24,7 @@ async def test_a_run_whose_runner_was_killed_is_taken_over_within_its_lease_and_
         await fleet.clock.advance_until(lambda: fleet.told(EventKind.TAKEOVER))
         assert fleet.clock.monotonic() - at <= 15 + 2 * 5 + 0.1
         await fleet.clock.advance(31)
-        assert [(a.attempt, a.state) for a in await fleet.history("sync")] == [(1, RunState.LOST), (2, RunState.SUCCESS)]
+        assert [(a.attempt, a.state) for a in await fleet.history("sync")] == [
+            (1, RunState.LOST),
+            (2, RunState.SUCCESS),
+        ]
