@@ -32,6 +32,13 @@ from anarchon.scheduler.executor import Executor
 from anarchon.scheduler.timers import Due, allowed_lateness
 from anarchon.store import Claim, ClaimAnswer, Mode, Outcome, Release, Terms
 
+_SKIPPED_AS = {
+    Outcome.RUNNING: "taken",
+    Outcome.DONE: "taken",
+    Outcome.OVERLAP: "overlap",
+    Outcome.LATE: "late",
+}
+
 
 class LeaseRunner:
     """Claims slots, and sees won ones to their end."""
@@ -72,6 +79,9 @@ class LeaseRunner:
             if answered is None or answered[1].answer.outcome is not Outcome.NONE:
                 break
             self._executor.room_of(job).leave()
+        # a look tells nothing: it would say "taken" as long as the other's run lasts
+        if answered is not None and answered[1].answer.outcome in _SKIPPED_AS:
+            self._skip(job, slot, _SKIPPED_AS[answered[1].answer.outcome])
         await self._follow(job, slot, within, answered)
 
     async def _look_at(self, job: Job, slot: datetime) -> None:
@@ -155,19 +165,10 @@ class LeaseRunner:
             self._watch(job, slot)
             return
         answer = answered[1].answer
-        if answer.outcome is Outcome.RUNNING:
-            self._skip(job, slot, "taken")
+        if answer.outcome is not Outcome.DONE:
             self._watch(job, slot)
-        elif answer.outcome is Outcome.OVERLAP:
-            self._skip(job, slot, "overlap")
-            self._watch(job, slot)
-            if answer.blocker is not None:
-                self._watch(job, answer.blocker)
-        elif answer.outcome is Outcome.LATE:
-            self._skip(job, slot, "late")
-            self._watch(job, slot)
-        elif answer.outcome is Outcome.DONE:
-            self._skip(job, slot, "taken")
+        if answer.blocker is not None:
+            self._watch(job, answer.blocker)
 
     def _watch(self, job: Job, slot: datetime) -> None:
         if not self._core.is_stopping:

@@ -49,7 +49,7 @@ def every_10_s(bodies: Bodies, **handler: Any) -> Callable[[Scheduler, Clock], o
         (None, None),
         ("text", '"text"'),
         ({"rows": 3, "näme": "é"}, '{"rows": 3, "näme": "é"}'),
-        ({1, 1}, "{1}"),
+        ({1}, "{1}"),
         ("x" * 5000, '"' + "x" * 1996 + "..."),
     ],
 )
