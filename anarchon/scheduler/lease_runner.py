@@ -73,6 +73,10 @@ class LeaseRunner:
                 self._skip(job, slot, "late")
                 self.backups.watch(job, slot)
                 return
+            if core.is_stopping:
+                # spawned right before the stop: to claim now would cost the run an attempt
+                self._executor.room_of(job).leave()
+                return
             answered = await self._ask(
                 job, slot, mode, within, lambda: core.is_stopping or core.now() > latest
             )
@@ -86,6 +90,8 @@ class LeaseRunner:
 
     async def _look_at(self, job: Job, slot: datetime) -> None:
         core = self._core
+        if core.is_stopping:
+            return
         if not await self._executor.room_of(job).enter(0):
             self.backups.watch(job, slot)
             return
