@@ -1,0 +1,126 @@
+"""The way to the broker: a connection of our own, on which no call lasts longer than seconds."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from celery import Celery
+from kombu import Connection, Producer
+
+#: How long one step may take: reaching the broker, sending, hearing its confirmation.
+PATIENCE = 5.0
+
+_AMQP = "py-amqp"
+
+
+class Broker:
+    """Lends a producer; made when first needed, and made again after any error.
+
+    The engine tries again what failed, so nothing here does. For one thread at a time.
+    """
+
+    def __init__(self, app: Celery) -> None:
+        self._app = app
+        self._open: list[tuple[Connection, Producer]] = []
+        # Nobody tells an action that the scheduler has stopped.
+        weakref.finalize(self, _close_all, self._open)
+
+    @contextmanager
+    def producer(self) -> Iterator[Producer]:
+        """Lend a producer on a live connection; raises what keeps it from being reached."""
+        if not self._open:
+            self._open.append(self._connect())
+        connection, producer = self._open[0]
+        try:
+            if not _is_alive(connection):
+                _abandon(self._open.pop()[0])
+                self._open.append(self._connect())
+                connection, producer = self._open[0]
+            yield producer
+        except BaseException:
+            # Whatever it was, what may be half sent is not built upon.
+            if self._open:
+                _abandon(self._open.pop()[0])
+            raise
+
+    def close(self) -> None:
+        """Close the connection; the next message makes another."""
+        _close_all(self._open)
+
+    def _connect(self) -> tuple[Connection, Producer]:
+        patience = min(self._app.conf.broker_connection_timeout or PATIENCE, PATIENCE)
+        connection: Any = self._app.connection_for_write(connect_timeout=patience)
+        driver = connection.transport.driver_name
+        # its own copy, made for this connection
+        connection.transport_options.update(_bounds(driver, connection.transport_options))
+        try:
+            # each server of a list once
+            connection.ensure_connection(
+                max_retries=max(0, len(connection.alt) - 1),
+                interval_start=0,
+                interval_step=0,
+                interval_max=0,
+                timeout=PATIENCE,
+            )
+            if driver == _AMQP:
+                _bound_every_wait(connection.connection)
+            # A channel, not the connection: from that a producer would reconnect for ever.
+            channel = connection.channel()
+        except BaseException:
+            _abandon(connection)
+            raise
+        return connection, self._app.amqp.Producer(channel, auto_declare=False)
+
+
+def _bounds(driver: str, options: dict[str, Any]) -> dict[str, Any]:
+    if driver == _AMQP:
+        return {"confirm_publish": True, "write_timeout": options.get("write_timeout", PATIENCE)}
+    if driver == "redis":
+        names = ("socket_timeout", "socket_connect_timeout")
+        return {name: min(options.get(name) or PATIENCE, PATIENCE) for name in names}
+    return {}
+
+
+def _bound_every_wait(connection: Any) -> None:
+    """Let no wait for an AMQP broker last for ever, as those without a timeout of their own do."""
+    connection.drain_events = functools.partial(_drain, connection.drain_events)
+
+
+def _drain(drain: Callable[[float | None], object], timeout: float | None = None) -> object:
+    return drain(PATIENCE if timeout is None else timeout)
+
+
+def _is_alive(connection: Any) -> bool:
+    if not connection.connected:
+        return False
+    if connection.transport.driver_name != _AMQP:
+        return True
+    try:
+        # A broker that went away while nothing was sent has left its goodbye on the line.
+        connection.drain_events(timeout=0)
+    except TimeoutError:
+        return True
+    except (*connection.connection_errors, *connection.channel_errors):
+        return False
+    return True
+
+
+def _close_all(opened: list[tuple[Connection, Producer]]) -> None:
+    while opened:
+        connection, _ = opened.pop()
+        try:
+            connection.release()
+        except Exception:
+            _abandon(connection)
+
+
+def _abandon(connection: Connection) -> None:
+    """Let go of a connection without a word to the broker, which may not listen."""
+    try:
+        connection.collect(socket_timeout=PATIENCE)
+    except Exception:
+        pass

@@ -1,0 +1,167 @@
+"""The store, the namespace and the beat scheduler of a project."""
+
+import logging
+import ssl
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.beat import PersistentScheduler
+
+from anarchon import ConfigurationError
+from anarchon.backends.memory import MemoryBackend
+from anarchon_celery import foreign_beat_scheduler, namespace_of, scheduler_for, store_of
+
+
+def project(**settings: Any) -> Celery:
+    app = Celery("proj", set_as_current=False)
+    app.conf.update(settings)
+    return app
+
+
+def test_a_given_store_comes_first() -> None:
+    app = project(anarchon_store="redis://conf", broker_url="redis://broker")
+
+    assert store_of(app, "redis://given") == "redis://given"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "settings"),
+    [
+        (None, {"anarchon_store": "redis://s"}),
+        (None, {"CELERYBEAT_SCHEDULE": {}, "ANARCHON_STORE": "redis://s"}),
+        (None, {"CELERYBEAT_SCHEDULE": {}, "CELERY_ANARCHON_STORE": "redis://s"}),
+        ("CELERY", {"CELERY_BEAT_SCHEDULE": {}, "CELERY_ANARCHON_STORE": "redis://s"}),
+    ],
+)
+def test_the_store_is_read_in_every_spelling(
+    namespace: str | None, settings: dict[str, Any]
+) -> None:
+    app = Celery("proj", set_as_current=False)
+    app.config_from_object(SimpleNamespace(**settings), namespace=namespace)
+
+    assert store_of(app) == "redis://s"
+
+
+def test_a_redis_broker_is_the_store_before_a_redis_result_backend() -> None:
+    app = project(broker_url="redis://broker:6379/1", result_backend="redis://results/2")
+
+    assert store_of(app) == "redis://broker:6379/1"
+
+
+def test_a_redis_result_backend_is_the_store_where_the_broker_is_none() -> None:
+    app = project(broker_url="amqp://broker", result_backend="redis://results/2")
+
+    assert store_of(app) == "redis://results/2"
+
+
+def test_without_a_redis_the_store_is_a_file_and_that_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="anarchon.celery"):
+        assert store_of(project(broker_url="amqp://broker")) == "sqlite:///anarchon.db"
+
+    assert "one machine only" in caplog.text.replace("this one machine", "one machine only")
+    assert "anarchon_store" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("broker", "store"),
+    [
+        ("redis://", "redis://localhost/"),
+        ("redis://:p%40ss@host:6380/3", "redis://:p%40ss@host:6380/3"),
+        ("redis://host/0?visibility_timeout=43200&socket_timeout=3", "redis://host/0"),
+        ("redis://host?db=4&health_check_interval=5", "redis://host/?db=4"),
+        ("rediss://host/1?ssl_cert_reqs=CERT_NONE", "rediss://host/1?ssl_cert_reqs=none"),
+        (
+            "rediss://host/1?ssl_cert_reqs=required&ssl_ca_certs=%2Fca.pem",
+            "rediss://host/1?ssl_ca_certs=%2Fca.pem&ssl_cert_reqs=required",
+        ),
+        ("redis+socket:///run/redis.sock?virtual_host=2", "unix:///run/redis.sock?db=2"),
+    ],
+)
+def test_the_url_of_a_redis_broker_is_told_as_one_of_a_store(broker: str, store: str) -> None:
+    app = project(broker_url=broker)
+
+    assert store_of(app) == store
+    assert scheduler_for(app).store.startswith(store.partition(":")[0])
+
+
+def test_encryption_set_beside_the_url_counts_too() -> None:
+    tls = {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_ca_certs": "/ca.pem"}
+    app = project(broker_url="redis://host/1", broker_use_ssl=tls)
+
+    assert store_of(app) == "rediss://host/1?ssl_ca_certs=%2Fca.pem&ssl_cert_reqs=required"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"broker_url": "sentinel://host:26379"},
+        {"broker_url": "amqp://host", "result_backend": "sentinel://host:26379"},
+        {"broker_url": "redis://one;redis://two"},
+        {"broker_url": ["redis://one", "redis://two"]},
+        {"anarchon_store": 5},
+        {"anarchon_store": ""},
+    ],
+    ids=repr,
+)
+def test_a_setting_that_is_no_one_store_asks_for_anarchon_store(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        store_of(project(**settings))
+
+    assert "anarchon_store" in str(caught.value)
+
+
+def test_a_message_about_the_store_tells_no_password() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        store_of(project(broker_url="sentinel://:s3cret@host;sentinel://:s3cret@other"))
+
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_backend_may_be_given_instead_of_a_url() -> None:
+    backend = MemoryBackend()
+
+    assert scheduler_for(project(broker_url="amqp://x"), store=backend).store == "memory://"
+
+
+@pytest.mark.parametrize(
+    ("main", "settings", "expected"),
+    [
+        ("proj", {}, "proj"),
+        (None, {}, "celery"),
+        ("proj", {"anarchon_namespace": "other"}, "other"),
+    ],
+)
+def test_the_namespace_is_the_setting_or_the_name_of_the_app(
+    main: str | None, settings: dict[str, Any], expected: str
+) -> None:
+    app = Celery(main, set_as_current=False)
+    app.conf.update(settings)
+
+    assert namespace_of(app) == expected
+    assert scheduler_for(app, store="memory://").namespace == expected
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        "celery.beat:PersistentScheduler",
+        "celery.beat.PersistentScheduler",
+        "celery.beat:Scheduler",
+        PersistentScheduler,
+        None,
+    ],
+)
+def test_the_stock_schedulers_read_the_settings_as_we_do(chosen: Any) -> None:
+    assert foreign_beat_scheduler(project(beat_scheduler=chosen)) is None
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    ["django_celery_beat.schedulers:DatabaseScheduler", "django", "redbeat.RedBeatScheduler"],
+)
+def test_a_scheduler_with_entries_elsewhere_is_named(chosen: str) -> None:
+    assert foreign_beat_scheduler(project(beat_scheduler=chosen)) == chosen
