@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from anarchon.backends.postgres.session import Session
 from anarchon.backends.postgres.settings import Settings
 from anarchon.clock import from_millis, to_millis
-from anarchon.errors import OutcomeUnknown, StoreUnavailable
 from anarchon.run import Attempt, RunState
 from anarchon.store import (
     FINGERPRINT_MEMORY,
@@ -76,8 +74,7 @@ class PostgresStore:
                 _micros(claim.within),
             ),
             _claim_answer,
-            apart=_job,
-            answer="ord, clock, outcome, attempt, fence, lease, holder, blocker",
+            "ord, clock, outcome, attempt, fence, lease, holder, blocker",
         )
 
     async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
@@ -86,7 +83,6 @@ class PostgresStore:
             renewals,
             _run_and_token,
             _yes_or_no,
-            apart=_run,
         )
 
     async def finish(self, finishes: Sequence[Finish]) -> Reply[bool]:
@@ -95,7 +91,6 @@ class PostgresStore:
             finishes,
             lambda finish: (*_run_and_token(finish), finish.state, _storable(finish.detail)),
             _yes_or_no,
-            apart=_run,
         )
 
     async def release(self, releases: Sequence[Release]) -> Reply[bool]:
@@ -104,7 +99,6 @@ class PostgresStore:
             releases,
             _run_and_token,
             _yes_or_no,
-            apart=_run,
         )
 
     async def active(self, jobs: Sequence[Registration]) -> Reply[KnownJob]:
@@ -113,7 +107,7 @@ class PostgresStore:
             jobs,
             lambda job: (job.job, job.fingerprint),
             _known_job,
-            apart=_job,
+            "ord, clock, first_seen, others, unfinished",
         )
 
     async def history(self, jobs: Sequence[str], limit: int) -> Reply[Attempt]:
@@ -140,55 +134,24 @@ class PostgresStore:
         questions: Sequence[Q],
         columns: Callable[[Q], Iterable[str | None]],
         read: Callable[[Record], A],
-        *,
-        apart: Callable[[Q], Hashable],
-        answer: str = "*",
+        answer: str = "ord, clock, answer",
     ) -> Reply[A]:
-        """Call a function with an array an attribute; rows come back in any order."""
+        """Call a function with one array an attribute; its rows come in any order."""
         if not questions:
             return Reply(await self._tell_time(), ())
-        statement = f"select {answer} from {self._schema}.{call}"
-        answers: dict[int, A] = {}
-        for places in _rounds(questions, apart):
-            arrays = zip(*(columns(questions[place]) for place in places), strict=True)
-            try:
-                rows = await self._session.ask(statement, self._namespace, *map(list, arrays))
-            except StoreUnavailable as error:
-                if answers:
-                    raise OutcomeUnknown(self.label, error.problem) from error
-                raise
-            answers |= {places[row["ord"] - 1]: read(row) for row in rows}
-        # a claim is judged twice, and the rows of the second time come last
-        return Reply(rows[-1]["clock"], tuple(answers[place] for place in range(len(questions))))
+        arrays = zip(*(columns(question) for question in questions), strict=True)
+        rows = await self._session.ask(
+            f"select {answer} from {self._schema}.{call}", self._namespace, *map(list, arrays)
+        )
+        # a claim is judged twice at most, and the rows of the second time come last
+        time = rows[-1]["clock"]
+        rows.sort(key=lambda row: int(row["ord"]))
+        return Reply(time, tuple(map(read, rows)))
 
     async def _tell_time(self) -> datetime:
         (row,) = await self._session.ask(f"select {self._schema}.tell_time() as clock")
         time: datetime = row["clock"]
         return time
-
-
-def _rounds(questions: Sequence[Q], apart: Callable[[Q], Hashable]) -> Iterable[list[int]]:
-    """Part the questions so that none of a round meets its like: nearly always one round.
-
-    Within one statement a question would not see what the one before it did.
-    """
-    rounds: list[list[int]] = []
-    met: Counter[Hashable] = Counter()
-    for place, question in enumerate(questions):
-        key = apart(question)
-        if met[key] == len(rounds):
-            rounds.append([])
-        rounds[met[key]].append(place)
-        met[key] += 1
-    return rounds
-
-
-def _job(question: Claim | Registration) -> str:
-    return question.job
-
-
-def _run(question: Renewal | Finish | Release) -> tuple[str, datetime]:
-    return question.job, question.slot
 
 
 def _run_and_token(question: Renewal | Finish | Release) -> tuple[str, str, str]:

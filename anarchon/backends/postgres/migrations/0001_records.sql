@@ -87,13 +87,27 @@ begin
     end if;
 end $$;
 
--- Lock the records there are of these jobs, for a call that will write.
+-- Lock the records there are of these jobs, for a call that will write. One after the other, so
+-- that no plan can change the order.
 create function lock_jobs(p_namespace text, p_jobs text[]) returns void language plpgsql as $$
+declare
+    v_job text;
 begin
     -- what was acknowledged must outlive a crash; remote_apply and the like are left alone
     if current_setting('synchronous_commit') = 'off' then
         perform set_config('synchronous_commit', 'on', true);
     end if;
-    perform from job j where j.namespace = p_namespace and j.job = any (p_jobs)
-    order by j.job for update;
+    for v_job in select distinct u.name collate "C" from unnest(p_jobs) as u (name) order by 1 loop
+        perform from job j where j.namespace = p_namespace and j.job = v_job for update;
+    end loop;
+end $$;
+
+create function close_attempt(
+    p_namespace text, p_job text, p_slot timestamptz, p_attempt int, p_state text,
+    p_time timestamptz, p_detail text default null
+) returns void language plpgsql as $$
+begin
+    update attempt h set state = p_state, ended = p_time, detail = p_detail
+    where h.namespace = p_namespace and h.job = p_job and h.slot = p_slot
+        and h.attempt = p_attempt;
 end $$;

@@ -1,7 +1,6 @@
 -- The other calls.
 --
--- Arguments and answers as those of claim. renew, finish and release: no run twice in one call;
--- active: no job twice.
+-- Arguments and answers as those of claim.
 
 create function tell_time() returns timestamptz language plpgsql as $$
 begin
@@ -12,22 +11,18 @@ end $$;
 create function renew(
     p_namespace text, p_jobs text[], p_slots bigint[], p_tokens text[]
 ) returns table (ord int, clock timestamptz, answer boolean) language plpgsql as $$
-declare
-    v_time timestamptz;
 begin
     perform check_session();
     perform lock_jobs(p_namespace, p_jobs);
-    v_time := store_time();
-    return query
-    with renewed as (
-        update run r set expires = v_time + micros(r.lease)
-        from unnest(p_jobs, p_slots, p_tokens) with ordinality as a (job, slot, token, ord)
-        where r.namespace = p_namespace and r.job = a.job and r.slot = moment_of(a.slot)
-            and r.token = a.token and r.expires > v_time and r.state in ('claimed', 'running')
-        returning a.ord
-    )
-    select o.ord, v_time, o.ord in (select u.ord from renewed u)
-    from generate_series(1, cardinality(p_jobs)) as o (ord);
+    clock := store_time();
+    for i in 1 .. cardinality(p_jobs) loop
+        update run r set expires = clock + micros(r.lease)
+        where r.namespace = p_namespace and r.job = p_jobs[i] and r.slot = moment_of(p_slots[i])
+            and r.token = p_tokens[i] and r.expires > clock and r.state in ('claimed', 'running');
+        ord := i;
+        answer := found;
+        return next;
+    end loop;
 end $$;
 
 create function finish(
@@ -35,51 +30,61 @@ create function finish(
     p_details text[]
 ) returns table (ord int, clock timestamptz, answer boolean) language plpgsql as $$
 declare
-    v_time timestamptz;
+    v_attempt int;
 begin
     perform check_session();
     perform lock_jobs(p_namespace, p_jobs);
-    v_time := store_time();
-    update attempt h set state = a.state, ended = v_time, detail = a.detail
-    from unnest(p_jobs, p_slots, p_tokens, p_states, p_details)
-        as a (job, slot, token, state, detail)
-    join run r on r.namespace = p_namespace and r.job = a.job and r.slot = moment_of(a.slot)
-        and r.token = a.token and r.state in ('claimed', 'running')
-    where (h.namespace, h.job, h.slot, h.attempt) = (r.namespace, r.job, r.slot, r.attempt);
-    update run r set state = a.state, expires = null
-    from unnest(p_jobs, p_slots, p_tokens, p_states) as a (job, slot, token, state)
-    where r.namespace = p_namespace and r.job = a.job and r.slot = moment_of(a.slot)
-        and r.token = a.token and r.state in ('claimed', 'running');
-    -- a finished run keeps the token that did it, so a repeat hears the same
-    return query
-    select a.ord::int, v_time, coalesce(r.token = a.token, false)
-    from unnest(p_jobs, p_slots, p_tokens) with ordinality as a (job, slot, token, ord)
-    left join run r on r.namespace = p_namespace and r.job = a.job and r.slot = moment_of(a.slot);
+    clock := store_time();
+    for i in 1 .. cardinality(p_jobs) loop
+        update run r set state = p_states[i], expires = null
+        where r.namespace = p_namespace and r.job = p_jobs[i] and r.slot = moment_of(p_slots[i])
+            and r.token = p_tokens[i] and r.state in ('claimed', 'running')
+        returning r.attempt into v_attempt;
+        answer := found;
+        if found then
+            perform close_attempt(
+                p_namespace, p_jobs[i], moment_of(p_slots[i]), v_attempt, p_states[i], clock,
+                p_details[i]);
+        else
+            -- a finished run keeps the token that did it, so a repeat hears the same
+            perform from run r
+            where r.namespace = p_namespace and r.job = p_jobs[i]
+                and r.slot = moment_of(p_slots[i]) and r.token = p_tokens[i];
+            answer := found;
+        end if;
+        ord := i;
+        return next;
+    end loop;
 end $$;
 
 create function release(
     p_namespace text, p_jobs text[], p_slots bigint[], p_tokens text[]
 ) returns table (ord int, clock timestamptz, answer boolean) language plpgsql as $$
 declare
-    v_time timestamptz;
+    v_attempt int;
 begin
     perform check_session();
     perform lock_jobs(p_namespace, p_jobs);
-    v_time := store_time();
-    update attempt h set state = 'interrupted', ended = v_time
-    from unnest(p_jobs, p_slots, p_tokens) as a (job, slot, token)
-    join run r on r.namespace = p_namespace and r.job = a.job and r.slot = moment_of(a.slot)
-        and r.token = a.token and r.state in ('claimed', 'running')
-    where (h.namespace, h.job, h.slot, h.attempt) = (r.namespace, r.job, r.slot, r.attempt);
-    update run r set token = null, expires = null, spent = r.spent || a.token,
-        state = case when r.max_attempts = 1 then 'interrupted' else r.state end
-    from unnest(p_jobs, p_slots, p_tokens) as a (job, slot, token)
-    where r.namespace = p_namespace and r.job = a.job and r.slot = moment_of(a.slot)
-        and r.token = a.token and r.state in ('claimed', 'running');
-    return query
-    select a.ord::int, v_time, coalesce(a.token = any (r.spent), false)
-    from unnest(p_jobs, p_slots, p_tokens) with ordinality as a (job, slot, token, ord)
-    left join run r on r.namespace = p_namespace and r.job = a.job and r.slot = moment_of(a.slot);
+    clock := store_time();
+    for i in 1 .. cardinality(p_jobs) loop
+        update run r set token = null, expires = null, spent = r.spent || p_tokens[i],
+            state = case when r.max_attempts = 1 then 'interrupted' else r.state end
+        where r.namespace = p_namespace and r.job = p_jobs[i] and r.slot = moment_of(p_slots[i])
+            and r.token = p_tokens[i] and r.state in ('claimed', 'running')
+        returning r.attempt into v_attempt;
+        answer := found;
+        if found then
+            perform close_attempt(
+                p_namespace, p_jobs[i], moment_of(p_slots[i]), v_attempt, 'interrupted', clock);
+        else
+            perform from run r
+            where r.namespace = p_namespace and r.job = p_jobs[i]
+                and r.slot = moment_of(p_slots[i]) and p_tokens[i] = any (r.spent);
+            answer := found;
+        end if;
+        ord := i;
+        return next;
+    end loop;
 end $$;
 
 -- others: [[fingerprint, last seen], ...]; unfinished: [[slot, attempt, busy, holder], ...] by
@@ -89,43 +94,39 @@ create function active(
 ) returns table (
     ord int, clock timestamptz, first_seen timestamptz, others jsonb, unfinished jsonb
 ) language plpgsql as $$
-declare
-    v_time timestamptz;
 begin
     perform check_session();
     insert into job (namespace, job, floor)
-    select p_namespace, name, store_time() from unnest(p_jobs) as name order by name collate "C"
+    select p_namespace, u.name, store_time() from unnest(p_jobs) as u (name)
+    order by u.name collate "C"
     on conflict do nothing;
     perform lock_jobs(p_namespace, p_jobs);
-    v_time := store_time();
-    delete from edition e using unnest(p_jobs, p_fingerprints) as a (job, fingerprint)
-    where e.namespace = p_namespace and e.job = a.job and e.fingerprint <> a.fingerprint
-        and v_time - e.last_seen >= micros(p_memory);
-    insert into edition (namespace, job, fingerprint, first_seen, last_seen)
-    select p_namespace, a.job, a.fingerprint, v_time, v_time
-    from unnest(p_jobs, p_fingerprints) as a (job, fingerprint)
-    on conflict (namespace, job, fingerprint) do update set last_seen = v_time;
-    return query
-    select a.ord::int, v_time, e.first_seen, o.known, u.runs
-    from unnest(p_jobs, p_fingerprints) with ordinality as a (job, fingerprint, ord)
-    join edition e on e.namespace = p_namespace and e.job = a.job
-        and e.fingerprint = a.fingerprint
-    cross join lateral (
+    clock := store_time();
+    for i in 1 .. cardinality(p_jobs) loop
+        delete from edition e
+        where e.namespace = p_namespace and e.job = p_jobs[i]
+            and e.fingerprint <> p_fingerprints[i] and clock - e.last_seen >= micros(p_memory);
+        insert into edition as e (namespace, job, fingerprint, first_seen, last_seen)
+        values (p_namespace, p_jobs[i], p_fingerprints[i], clock, clock)
+        on conflict (namespace, job, fingerprint) do update set last_seen = clock
+        returning e.first_seen into first_seen;
         select jsonb_agg(
-            jsonb_build_array(x.fingerprint, millis_of(x.last_seen)) order by x.fingerprint
-        ) as known
-        from edition x
-        where x.namespace = p_namespace and x.job = a.job and x.fingerprint <> a.fingerprint
-    ) as o
-    cross join lateral (
+            jsonb_build_array(e.fingerprint, millis_of(e.last_seen)) order by e.fingerprint
+        ) into others
+        from edition e
+        where e.namespace = p_namespace and e.job = p_jobs[i]
+            and e.fingerprint <> p_fingerprints[i];
         select jsonb_agg(
             jsonb_build_array(
-                millis_of(r.slot), r.attempt, coalesce(r.expires > v_time, false), r.instance
+                millis_of(r.slot), r.attempt, coalesce(r.expires > clock, false), r.instance
             ) order by r.slot
-        ) as runs
+        ) into unfinished
         from run r
-        where r.namespace = p_namespace and r.job = a.job and r.state in ('claimed', 'running')
-    ) as u;
+        where r.namespace = p_namespace and r.job = p_jobs[i]
+            and r.state in ('claimed', 'running');
+        ord := i;
+        return next;
+    end loop;
 end $$;
 
 -- Newest first; before them one row with nothing but the time.
@@ -165,32 +166,33 @@ begin
         and store_time() - r.slot > micros(p_retention);
     perform lock_jobs(p_namespace, p_jobs || v_old);
     clock := store_time();
-    for v_ord in 1 .. cardinality(p_jobs) loop
+    for i in 1 .. cardinality(p_jobs) loop
         v_up_to := least(
             greatest(
                 (
                     select h.slot from attempt h
-                    where h.namespace = p_namespace and h.job = p_jobs[v_ord]
-                    order by h.slot desc offset p_keeps[v_ord] limit 1
+                    where h.namespace = p_namespace and h.job = p_jobs[i]
+                    order by h.slot desc offset p_keeps[i] limit 1
                 ),
                 clock - micros(p_retention)
             ),
-            clock - micros(p_spares[v_ord])
+            clock - micros(p_spares[i])
         );
         with gone as (
             delete from run r
-            where r.namespace = p_namespace and r.job = p_jobs[v_ord] and r.slot <= v_up_to
+            where r.namespace = p_namespace and r.job = p_jobs[i] and r.slot <= v_up_to
                 and r.state not in ('claimed', 'running')
             returning r.slot
         ), past as (
-            delete from attempt h using gone g
-            where h.namespace = p_namespace and h.job = p_jobs[v_ord] and h.slot = g.slot
+            delete from attempt h
+            where h.namespace = p_namespace and h.job = p_jobs[i]
+                and h.slot = any (array(select g.slot from gone g))
             returning h.slot
         )
         select max(g.slot), (select count(*) from past) into v_newest, answer from gone g;
         update job j set floor = v_newest
-        where j.namespace = p_namespace and j.job = p_jobs[v_ord] and j.floor < v_newest;
-        ord := v_ord;
+        where j.namespace = p_namespace and j.job = p_jobs[i] and j.floor < v_newest;
+        ord := i;
         return next;
     end loop;
     perform end_runs(p_namespace, u.name, array(
@@ -201,9 +203,9 @@ begin
     ), 'lost', clock) from unnest(v_old) as u (name);
 end $$;
 
--- Each call waits two seconds for a lock at most, well within the deadline of who asks. Its
--- plan is made once, whatever the number of questions and the size the tables had then: by the
--- indexes, one row after the other.
+-- Each call waits two seconds for a lock at most, well within the deadline of who asks. All its
+-- statements find their rows by an index: plans are kept by a session, and one made while the
+-- tables were empty would otherwise read all of them for ever after.
 do $$
 declare
     v_call regprocedure;
