@@ -58,7 +58,7 @@ class SchedulerCore:
             level = _TOLD_SKIPS.get(event.reason or "", level)
         if log.isEnabledFor(level):
             # the traceback of a user's error is written here, and nowhere else
-            cause = event.error if kind in (EventKind.FAILURE, EventKind.ERROR) else None
+            cause = event.error if kind is EventKind.FAILURE else None
             log.log(level, event.line(), exc_info=cause)
         for callback in self.callbacks.get(kind, ()):
             try:
