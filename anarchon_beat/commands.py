@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 
+from anarchon import AnarchonError
 from anarchon_beat import health as health_command
 from anarchon_beat.config import Loaded, Settings, load
 from anarchon_beat.logs import Level
-from anarchon_beat.mistakes import INTERRUPTED, USAGE, Mistake, one_line
+from anarchon_beat.mistakes import INTERRUPTED, USAGE, Mistake, code_of, one_line
 
 PROGRAM = "anarchon-beat"
 
@@ -23,20 +24,42 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say; a mistake is told in one line. Return the exit code."""
     try:
         code = anarchon_beat.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as error:
-        print(f"{PROGRAM}: {one_line(error.format_message())}", file=sys.stderr)
-        return error.code if isinstance(error, Mistake) else USAGE
+        return _tell(error.format_message(), error.code if isinstance(error, Mistake) else USAGE)
+    except AnarchonError as error:
+        return _tell(str(error), code_of(error))
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        # the reader has seen enough; what is left in the buffer goes nowhere
+    except _ReaderLeft:
+        # what is left in the buffer goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code if isinstance(code, int) else 0
 
 
-@click.group(invoke_without_command=True, context_settings={"max_content_width": 100})
+def _tell(message: str, code: int) -> int:
+    print(f"{PROGRAM}: {one_line(message)}", file=sys.stderr)
+    return code
+
+
+class _ReaderLeft(Exception):
+    """Whoever reads our output has seen enough of it."""
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        # click would take a broken pipe for a failure, as soon as it sees it
+        try:
+            code = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise _ReaderLeft from None
+        return code
+
+
+@click.group(
+    cls=_Commands, invoke_without_command=True, context_settings={"max_content_width": 100}
+)
 @click.option("-A", "--app", metavar="APP", help="A Celery app, or a Scheduler as module:name.")
 @click.option(
     "--store",

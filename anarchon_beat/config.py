@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from anarchon import AnarchonError, Scheduler
@@ -38,8 +38,13 @@ class Loaded:
         return self.celery.conf.get(name) if self.celery is not None else None
 
 
-def load(settings: Settings) -> Loaded:
-    """Return what the options stand for; connects nowhere. Raises ``Mistake``."""
+def load(
+    settings: Settings, *, first: Callable[[CeleryApp | None], None] = lambda _: None
+) -> Loaded:
+    """Return what the options stand for; connects nowhere. Raises ``Mistake``.
+
+    ``first`` is called once the app is there, and before anything is made of it.
+    """
     if settings.app is None:
         raise Mistake(
             "no app: type -A module (a Celery app) or -A module:name (a Scheduler) before the"
@@ -48,8 +53,10 @@ def load(settings: Settings) -> Loaded:
     found = find(settings.app)
     if isinstance(found, Scheduler):
         _refuse_celery_options(settings)
+        first(None)
         return Loaded(found, None)
     try:
+        first(found)
         return Loaded(_scheduler_of(found, settings), found)
     except Mistake:
         raise
@@ -73,18 +80,12 @@ def _refuse_celery_options(settings: Settings) -> None:
 
 def _scheduler_of(app: CeleryApp, settings: Settings) -> Scheduler:
     # not at the top: a plain Scheduler needs no Celery
-    anarchon_celery = import_module("anarchon_celery")
-    # what a beat does first: tasks and settings are there, and the handlers that add entries
-    # to the schedule have run
-    app.loader.init_worker()
-    app.finalize()
-    foreign = anarchon_celery.foreign_beat_scheduler(app)
+    from anarchon_celery import foreign_beat_scheduler, scheduler_for
+
+    foreign = foreign_beat_scheduler(app)
     if foreign is not None and not settings.ignore_beat_scheduler:
         raise Mistake(
             f"the entries of beat_scheduler {foreign} live elsewhere, and anarchon-beat reads"
             " beat_schedule only; to run that all the same: --ignore-beat-scheduler"
         )
-    scheduler: Scheduler = anarchon_celery.scheduler_for(
-        app, store=settings.store, disabled=settings.disable
-    )
-    return scheduler
+    return scheduler_for(app, store=settings.store, disabled=settings.disable)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import NoReturn
 
-from anarchon import AnarchonError, Event, EventKind, Scheduler, SystemClock
+from anarchon import AnarchonError, Scheduler, SystemClock
 from anarchon_beat import logs
 from anarchon_beat.beacon import Beacon
 from anarchon_beat.config import Loaded, Settings, load
@@ -35,9 +35,7 @@ def run(settings: Settings) -> int:
     # process 1 of a container ignores a signal it has no handler for; imports may take long
     signal.signal(signal.SIGTERM, _stop_early)
     try:
-        loaded = load(settings)
-        logfile = settings.logfile or loaded.setting("beat_logfile")
-        logs.configure(settings.loglevel, logfile, as_json=settings.log_json, celery=loaded.celery)
+        loaded = load(settings, first=lambda app: logs.configure(settings, app))
         pidfile = settings.pidfile or loaded.setting("beat_pidfile")
         with Pidfile(pidfile) if pidfile else contextlib.nullcontext() as held:
             daemon = Daemon(settings, loaded, clean_up=held.release if held else lambda: None)
@@ -73,7 +71,6 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal, number)
-        _speak_like_beat(self._scheduler)
         shining = asyncio.create_task(self._beacon.shine())
         try:
             await self._start()
@@ -147,18 +144,3 @@ def _banner(scheduler: Scheduler, settings: Settings, kind: str) -> str:
     lines = [f"    . {name} -> {value}" for name, value in said.items()]
     first = f"anarchon-beat v{version('anarchon')} is starting."
     return "\n".join([first, "Configuration ->", *lines])
-
-
-def _speak_like_beat(scheduler: Scheduler) -> None:
-    """Log what is published in the words people know from celery beat."""
-    tasks = {job.name: job.action.task for job in scheduler.jobs if hasattr(job.action, "task")}
-
-    def sending(event: Event) -> None:
-        if event.job in tasks:
-            log.info("Scheduler: Sending due task %s (%s)", event.job, tasks[event.job])
-
-    def sent(event: Event) -> None:
-        log.debug("%s sent. id->%s", tasks.get(event.job, event.job), event.detail)
-
-    scheduler.on(EventKind.START, sending)
-    scheduler.on(EventKind.PUBLISHED, sent)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
@@ -36,13 +37,11 @@ def find(name: str) -> Scheduler | CeleryApp:
 
 def _attribute(name: str) -> object:
     module_name, _, path = name.partition(":")
-    found: object = _imported(name, module_name)
-    for part in path.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            raise Mistake(f"-A {name}: module {module_name} has no {path!r}") from None
-    return found
+    module = _imported(name, module_name)
+    try:
+        return _their_code(name, lambda: attrgetter(path)(module))
+    except AttributeError:
+        raise Mistake(f"-A {name}: module {module_name} has no {path!r}") from None
 
 
 def _in_module(name: str) -> object:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import click
 
 from anarchon.clock import rfc3339
+from anarchon_beat.config import Settings
 from anarchon_beat.find import CeleryApp
 from anarchon_beat.mistakes import Mistake
 
@@ -40,21 +41,24 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(said)
 
 
-def configure(level: str, logfile: str | None, *, as_json: bool, celery: CeleryApp | None) -> None:
+def configure(settings: Settings, celery: CeleryApp | None) -> None:
     """Set up the root logger; a Celery app's own settings and signals for it are honoured.
 
     Raises ``Mistake`` for a file that cannot be written.
     """
+    logfile = settings.logfile
+    if logfile is None and celery is not None:
+        logfile = celery.conf.get("beat_logfile")
     try:
-        if celery is not None and not as_json:
-            celery.log.setup_logging_subsystem(loglevel=level, logfile=logfile)
+        if celery is not None and not settings.log_json:
+            celery.log.setup_logging_subsystem(loglevel=settings.loglevel, logfile=logfile)
             return
         handler: logging.Handler = (
             logging.handlers.WatchedFileHandler(logfile) if logfile else logging.StreamHandler()
         )
     except OSError as error:
         raise Mistake(f"logfile {logfile}: {error.strerror}") from error
-    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(TEXT))
+    handler.setFormatter(JsonFormatter() if settings.log_json else logging.Formatter(TEXT))
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(level)
+    root.setLevel(settings.loglevel)

@@ -38,7 +38,9 @@ def code_of(error: AnarchonError) -> int:
 
 def one_line(text: str) -> str:
     """Return a text on one line, and with the passwords of its URLs hidden."""
-    return _PASSWORD.sub(r"\1:**@", " ".join(text.split()))
+    first, *more = [" ".join(line.split()) for line in text.splitlines()] or [""]
+    joined = f"{first} {' | '.join(more)}" if more else first
+    return _PASSWORD.sub(r"\1:**@", joined)
 
 
 def told(error: BaseException) -> str:

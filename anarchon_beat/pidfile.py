@@ -98,7 +98,7 @@ def _is_alive(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):
+    except (ProcessLookupError, PermissionError, OverflowError):
         # as celery: what we may not signal has got the number of a daemon of ours that died
         return False
     return True

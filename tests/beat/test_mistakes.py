@@ -1,0 +1,232 @@
+"""Every mistake is told in one line on standard error, and has its exit code."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from anarchon import (
+    ConfigurationError,
+    OutcomeUnknown,
+    Scheduler,
+    SchemaMismatch,
+    StoreError,
+    StoreUnavailable,
+)
+from anarchon_beat.mistakes import code_of, one_line
+from tests.beat.canned import CannedBackend
+from tests.beat.conftest import Beat, Told
+
+
+def assert_told_in_one_line(told: Told, *expected: str, code: int = 2) -> None:
+    assert told.code == code
+    assert told.out == ""
+    assert told.err.startswith("anarchon-beat: ")
+    assert told.err.count("\n") == 1
+    for text in expected:
+        assert text in told.err
+
+
+@pytest.mark.parametrize("command", [(), ("next",), ("history",)])
+def test_a_missing_app_is_told_with_what_to_type(beat: Beat, command: tuple[str, ...]) -> None:
+    assert_told_in_one_line(beat(*command), "-A module:name")
+
+
+def test_an_app_that_is_no_module_is_told(beat: Beat) -> None:
+    assert_told_in_one_line(beat("-A", "no_such_thing", "next"), "'no_such_thing'")
+
+
+def test_a_name_that_cannot_be_a_module_is_told(beat: Beat) -> None:
+    assert_told_in_one_line(beat("-A", "my-app:x", "next"), "'my-app'")
+
+
+def test_an_attribute_that_is_not_there_is_told(beat: Beat, tmp_path: Path) -> None:
+    (tmp_path / "empty.py").touch()
+
+    assert_told_in_one_line(beat("-A", "empty:app", "next"), "module empty has no 'app'")
+
+
+def test_what_is_neither_app_nor_scheduler_is_told(beat: Beat, tmp_path: Path) -> None:
+    (tmp_path / "web.py").write_text("app = {}")
+
+    assert_told_in_one_line(beat("-A", "web", "next"), "a dict")
+
+
+def test_a_module_with_a_scheduler_is_answered_with_its_name(beat: Beat, tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text("import anarchon\nmine = anarchon.Scheduler('memory://')")
+
+    assert_told_in_one_line(beat("-A", "jobs", "next"), "did you mean -A jobs:mine?")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("\n1 / 0", "ZeroDivisionError: division by zero (broken.py, line 2)"),
+        ("import anarchon\nanarchon.nothing", "AttributeError"),
+        ("import not_installed", "ModuleNotFoundError: No module named 'not_installed'"),
+        ("x = (", "broken.py, line 1"),
+        ("raise SystemExit('go away')", "SystemExit: go away"),
+    ],
+)
+@pytest.mark.parametrize("name", ["broken", "broken:app"])
+def test_a_module_that_fails_is_told_with_its_place(
+    beat: Beat, tmp_path: Path, name: str, code: str, said: str
+) -> None:
+    (tmp_path / "broken.py").write_text(code)
+
+    assert_told_in_one_line(beat("-A", name, "next"), f"-A {name}: ", said)
+
+
+def test_a_package_whose_celery_module_fails_is_told_why(beat: Beat, tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "__init__.py").touch()
+    (tmp_path / "pack" / "celery.py").write_text("import not_installed")
+
+    assert_told_in_one_line(beat("-A", "pack", "next"), "No module named 'not_installed'")
+
+
+def test_a_mistake_in_a_schedule_is_told_with_its_job(beat: Beat, tmp_path: Path) -> None:
+    (tmp_path / "jobs.py").write_text(
+        "import anarchon\nmine = anarchon.Scheduler('memory://')\n"
+        "mine.cron('digest', '0 25 * * *', print)"
+    )
+
+    assert_told_in_one_line(beat("-A", "jobs:mine", "next"), "job 'digest': ", "jobs.py, line 3")
+
+
+@pytest.mark.parametrize("option", ["--nope", "--max-interval=5", "--detach"])
+def test_an_unknown_option_is_told(beat: Beat, option: str) -> None:
+    assert_told_in_one_line(beat("-A", "x", option), option.partition("=")[0])
+
+
+def test_an_unknown_command_is_told(beat: Beat) -> None:
+    assert_told_in_one_line(beat("-A", "x", "explode"), "explode")
+
+
+def test_an_unknown_log_level_is_told(beat: Beat) -> None:
+    assert_told_in_one_line(beat("-A", "x", "-l", "loud"), "loud")
+
+
+@pytest.mark.parametrize("option", ["--store=memory://", "--disable=sync"])
+def test_options_for_celery_apps_are_refused_for_a_scheduler(
+    beat: Beat, declared: Callable[[Scheduler], str], option: str
+) -> None:
+    told = beat("-A", declared(Scheduler("memory://")), option, "next")
+
+    assert_told_in_one_line(told, option.partition("=")[0])
+
+
+@pytest.mark.parametrize("command", ["next", "history"])
+def test_an_unknown_job_is_told_with_those_there_are(
+    beat: Beat, declared: Callable[[Scheduler], str], command: str
+) -> None:
+    scheduler = Scheduler("memory://")
+    scheduler.every("sync", "10s", print)
+
+    told = beat("-A", declared(scheduler), command, "--job", "backup")
+
+    assert_told_in_one_line(told, "'backup'", "sync")
+
+
+def test_a_store_nobody_answers_for_is_told_without_its_password(beat: Beat) -> None:
+    told = beat("-A", "tests.beat.projects:app", "--store", "oracle://me:hunter2@host/db", "next")
+
+    assert_told_in_one_line(told, "oracle://")
+    assert "hunter2" not in told.err
+
+
+def test_a_driver_that_is_missing_is_told_with_what_to_type(tmp_path: Path) -> None:
+    told = without("redis", tmp_path, "-A", "jobs:mine", "next")
+
+    assert_told_in_one_line(told, "pip install 'anarchon[redis]'")
+
+
+def test_celery_that_is_missing_is_told_with_what_to_type(tmp_path: Path) -> None:
+    told = without("celery", tmp_path, "-A", "json", "next")
+
+    assert_told_in_one_line(told, "pip install 'anarchon[celery]'")
+
+
+def test_a_scheduler_needs_no_celery(tmp_path: Path) -> None:
+    told = without("celery", tmp_path, "-A", "jobs:local", "next")
+
+    assert (told.code, told.out, told.err) == (0, "no slot is to come\n", "")
+
+
+def without(package: str, folder: Path, *arguments: str) -> Told:
+    """Run the command where a package is not installed."""
+    (folder / "jobs.py").write_text(
+        "from anarchon import Scheduler\nlocal = Scheduler('memory://')\n"
+        "def __getattr__(name):\n    return Scheduler('redis://localhost')"
+    )
+    script = (
+        f"import sys\nsys.modules[{package!r}] = None\n"
+        "from anarchon_beat.cli import main\nsys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments], cwd=folder, capture_output=True, text=True
+    )
+    return Told(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_store_that_is_away_is_code_3(beat: Beat) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"redis://me:hunter2@127.0.0.1:{nobody.getsockname()[1]}/0"
+        told = beat("-A", "tests.beat.projects:app", "--store", url, "history")
+
+    assert_told_in_one_line(told, "127.0.0.1", code=3)
+    assert "hunter2" not in told.err
+
+
+def test_a_store_of_another_version_is_told(
+    beat: Beat, declared: Callable[[Scheduler], str], canned: CannedBackend
+) -> None:
+    canned.error = SchemaMismatch(canned.label, "was upgraded by a newer anarchon")
+
+    told = beat("-A", declared(Scheduler(canned)), "history")
+
+    assert_told_in_one_line(told, "was upgraded by a newer anarchon")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("wrong"), 2),
+        (SchemaMismatch("db", "newer"), 2),
+        (StoreUnavailable("db", "away"), 3),
+        (OutcomeUnknown("db", "silent"), 3),
+        (StoreError("db", "refuses the password"), 3),
+    ],
+)
+def test_errors_have_their_codes(error: ConfigurationError | StoreError, code: int) -> None:
+    assert code_of(error) == code
+
+
+def test_one_line_keeps_the_words_and_hides_the_passwords() -> None:
+    text = "two problems:\n  first of redis://me:p4ss@host/0\n  second"
+
+    assert one_line(text) == "two problems: first of redis://me:**@host/0 | second"
+
+
+def test_a_beat_scheduler_whose_entries_live_elsewhere_is_refused(beat: Beat) -> None:
+    told = beat("-A", "tests.beat.projects:in_a_database", "next")
+
+    assert_told_in_one_line(
+        told, "django_celery_beat.schedulers:DatabaseScheduler", "--ignore-beat-scheduler"
+    )
+
+
+def test_a_beat_scheduler_may_be_ignored(beat: Beat) -> None:
+    told = beat("-A", "tests.beat.projects:in_a_database", "--ignore-beat-scheduler", "next")
+
+    assert told.code == 0
+
+
+def test_an_entry_to_leave_out_that_is_not_there_is_told(beat: Beat) -> None:
+    told = beat("-A", "tests.beat.projects:app", "--disable", "ad", "next")
+
+    assert_told_in_one_line(told, "'ad'")
