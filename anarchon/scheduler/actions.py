@@ -110,7 +110,7 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
             )
         if core.now() - work.ctx.slot > work.within:
             detail = _storable(f"not published in time: {shown(outcome)}")
-            return Ending(RunState.FAILED, detail, outcome)
+            return Ending(RunState.FAILED, detail)
         if core.clock.monotonic() - began > work.held.lease.total_seconds():
             # an instance with a better way to the broker may try
             return Ending(RunState.INTERRUPTED, error=outcome)

@@ -140,6 +140,7 @@ class Life:
     def _due(self) -> list[Due]:
         due, broken = self._timers.due(self.core.now())
         for job, error in broken:
+            log.error("schedule failed: job=%s", job.name, exc_info=error)
             self.core.emit(
                 EventKind.ERROR,
                 job.name,
