@@ -67,7 +67,8 @@ def stock_slots(app: Celery, fields: dict[str, Any], after: datetime, count: int
     for _ in range(count):
         now = after
         asked = crontab(**fields, nowfun=lambda now=now: now, app=app)
-        after = (now + asked.remaining_estimate(now)).astimezone(UTC)
+        # in the zone it came in: Celery 5.6 is hours off when told the last run in another
+        after = now + asked.remaining_estimate(now)
         listed.append(after)
     return listed
 
