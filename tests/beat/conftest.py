@@ -117,8 +117,10 @@ class Process:
 
     def kill(self) -> None:
         """Leave nothing behind."""
+        assert self._process.stdout is not None
         self._process.kill()
-        self._process.communicate()
+        self._process.wait()
+        self._process.stdout.close()
 
 
 @pytest.fixture
