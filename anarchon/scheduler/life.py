@@ -124,8 +124,13 @@ class Life:
     async def _fire_and_sleep(self) -> None:
         self._rearmed.clear()
         self.last_woke = self._clock.monotonic()
-        for due in self._due():
+        handed_out = self._due()
+        for due in handed_out:
             self._hand_out(due)
+        # somebody may have started what was jumped over here, and nobody else may watch it
+        missed = [due.job for due in handed_out if due.missed]
+        if missed:
+            self._recover(missed)
         wakes_at = self._timers.wakes_at()
         delay = LONGEST_SLEEP
         if wakes_at is not None:
@@ -154,8 +159,6 @@ class Life:
             self.core.emit(
                 EventKind.SKIP, due.job.name, slot=due.slot, reason="missed", count=due.missed
             )
-            # somebody may have started what was jumped over here, and nobody else may watch it
-            self._recover([due.job])
         self._runner.start(due)
 
     def _after_outage(self, seconds: float) -> None:
