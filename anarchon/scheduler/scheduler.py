@@ -178,8 +178,10 @@ class Scheduler(Declaring):
         ``StoreError`` if the store does not answer.
         """
         names = tuple(self._jobs) if job is None else (job,) if isinstance(job, str) else tuple(job)
-        if self._life is not None:
-            return (await self._life.asking.history(names, limit)).answers
+        life = self._life
+        # a connection belongs to its loop, and a scheduler in the background has its own
+        if life is not None and life.loop is asyncio.get_running_loop():
+            return (await life.asking.history(names, limit)).answers
         asking = Asking(self._backend.connect(self._namespace), self._clock)
         try:
             return (await asking.history(names, limit)).answers
