@@ -18,7 +18,7 @@ from anarchon.scheduler.core import Callback, SchedulerCore
 from anarchon.scheduler.executor import Executor
 from anarchon.scheduler.lease_runner import LeaseRunner
 from anarchon.scheduler.recovery import Recovery
-from anarchon.scheduler.timers import Due, JobTimers
+from anarchon.scheduler.timers import Broken, Due, JobTimers
 from anarchon.store import FINGERPRINT_MEMORY, LeaseStore, Prune
 
 log = logging.getLogger("anarchon.scheduler")
@@ -47,6 +47,7 @@ class Life:
     ) -> None:
         self._jobs = jobs
         self._clock = clock
+        self.loop = asyncio.get_running_loop()
         self.asking = Asking(connect(), clock, back_after_outage=self._after_outage)
         keeper = Keeper(connect, clock)
         self.core = SchedulerCore(namespace, instance, clock, self.asking, keeper)
@@ -61,6 +62,7 @@ class Life:
         self._shortest_lease = min(
             (job.lease.total_seconds() for job in jobs.values()), default=15.0
         )
+        self._begun: set[str] = set()
         self.is_loaded = False
         self.last_woke = clock.monotonic()
 
@@ -72,9 +74,11 @@ class Life:
         self.core.keeper.start()
         self._runner.backups.start()
         try:
-            await self._begin(self._all_jobs())
+            await self._begin_all()
         except (StoreUnavailable, OutcomeUnknown):
-            self._background.append(asyncio.create_task(self._begin_when_back()))
+            self._background.append(
+                asyncio.create_task(self._begin_when_back(), name="anarchon-begin")
+            )
         except BaseException:
             await self.stop(timedelta(0))
             raise
@@ -88,7 +92,7 @@ class Life:
             try:
                 await self._begin([job])
             except (StoreUnavailable, OutcomeUnknown):
-                self._timers.start([job], self.core.now())
+                self._tell_broken(self._timers.start([job], self.core.now()))
             self._rearmed.set()
 
     def _all_jobs(self) -> Sequence[Job]:
@@ -96,7 +100,13 @@ class Life:
 
     async def _begin(self, jobs: Sequence[Job]) -> None:
         # the timers go on where recovery ended: no slot falls between, however long this takes
-        self._timers.start(jobs, await self._recovery.begin(jobs))
+        self._tell_broken(self._timers.start(jobs, await self._recovery.begin(jobs)))
+
+    async def _begin_all(self) -> None:
+        # a job may be declared while the store answers for those before it
+        while left := [job for job in self._all_jobs() if job.name not in self._begun]:
+            await self._begin(left)
+            self._begun.update(job.name for job in left)
         self.is_loaded = True
 
     async def _begin_when_back(self) -> None:
@@ -105,7 +115,7 @@ class Life:
             await self._clock.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, 5.0)
             try:
-                await self._begin(self._all_jobs())
+                await self._begin_all()
             except (StoreUnavailable, OutcomeUnknown):
                 continue
             except StoreError:
@@ -144,6 +154,10 @@ class Life:
 
     def _due(self) -> list[Due]:
         due, broken = self._timers.due(self.core.now())
+        self._tell_broken(broken)
+        return due
+
+    def _tell_broken(self, broken: Broken) -> None:
         for job, error in broken:
             log.error("schedule failed: job=%s", job.name, exc_info=error)
             self.core.emit(
@@ -152,7 +166,6 @@ class Life:
                 detail="its schedule failed; the job is not scheduled any more",
                 error=error,
             )
-        return due
 
     def _hand_out(self, due: Due) -> None:
         if due.missed:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 
 from anarchon.clock import rfc3339
+from anarchon.events import EventKind
 from anarchon.job import Job
 from anarchon.run import Overlap
 from anarchon.scheduler.core import SchedulerCore
@@ -32,16 +34,19 @@ class Recovery:
         self._runner = runner
         self._warned: set[tuple[str, str]] = set()
 
-    async def register(self, jobs: Sequence[Job]) -> tuple[datetime, tuple[KnownJob, ...]]:
+    async def register(self, jobs: Sequence[Job]) -> tuple[datetime, list[tuple[Job, KnownJob]]]:
         """Tell the store how these jobs are known here; return its time and what it knows."""
         core = self._core
         now = core.now()
-        reply = await core.asking.active(
-            [Registration(job.name, job.fingerprint(now)) for job in jobs]
-        )
-        for job, known in zip(jobs, reply.answers, strict=True):
-            self._warn_of_others(job, known)
-        return reply.time, reply.answers
+        told: list[tuple[Job, Registration]] = []
+        for job in jobs:
+            with self._alone(job):
+                told.append((job, Registration(job.name, job.fingerprint(now))))
+        reply = await core.asking.active([registration for _, registration in told])
+        known = [(job, what) for (job, _), what in zip(told, reply.answers, strict=True)]
+        for (job, registration), (_, what) in zip(told, known, strict=True):
+            self._warn_of_others(job, registration.fingerprint, what)
+        return reply.time, known
 
     async def begin(self, jobs: Sequence[Job]) -> datetime:
         """Recover at start; return the store's time at which the timers go on from here.
@@ -49,23 +54,34 @@ class Recovery:
         Raises what the store raises.
         """
         time, known = await self.register(jobs)
-        for job, what in zip(jobs, known, strict=True):
-            self._see_to(job, what.unfinished, time)
-            newest = job.schedule.latest_at(time)
-            if newest is not None and newest > what.first_seen:
-                self._catch_up(job, newest, time, what.unfinished)
+        for job, what in known:
+            with self._alone(job):
+                self._see_to(job, what.unfinished, time)
+                newest = job.schedule.latest_at(time)
+                if newest is not None and newest > what.first_seen:
+                    self._catch_up(job, newest, time, what.unfinished)
         return time
 
     async def after_gap(self, jobs: Sequence[Job]) -> None:
         """Recover where the timers run on: they see to what may still start in time."""
         time, known = await self.register(jobs)
-        for job, what in zip(jobs, known, strict=True):
-            self._see_to(job, what.unfinished, time)
-            newest = job.schedule.latest_at(time)
-            if newest is None or newest <= what.first_seen:
-                continue
-            if time - newest > allowed_lateness(job, newest):
-                self._catch_up(job, newest, time, what.unfinished)
+        for job, what in known:
+            with self._alone(job):
+                self._see_to(job, what.unfinished, time)
+                newest = job.schedule.latest_at(time)
+                if newest is None or newest <= what.first_seen:
+                    continue
+                if time - newest > allowed_lateness(job, newest):
+                    self._catch_up(job, newest, time, what.unfinished)
+
+    @contextmanager
+    def _alone(self, job: Job) -> Iterator[None]:
+        """Keep a schedule that raises from costing the other jobs their recovery."""
+        try:
+            yield
+        except Exception as error:
+            detail = "its schedule failed; what it missed is not recovered"
+            self._core.emit(EventKind.ERROR, job.name, detail=detail, error=error)
 
     def _see_to(self, job: Job, unfinished: Sequence[Unfinished], time: datetime) -> None:
         newest = job.schedule.latest_at(time)
@@ -88,7 +104,7 @@ class Recovery:
             await self._core.clock.sleep(job.jitter.total_seconds() * random.random())
         self._runner.start(Due(job, slot, job.catch_up), Mode.CATCH_UP)
 
-    def _warn_of_others(self, job: Job, known: KnownJob) -> None:
+    def _warn_of_others(self, job: Job, here: str, known: KnownJob) -> None:
         for fingerprint, last_seen in known.others:
             if (job.name, fingerprint) in self._warned:
                 continue
@@ -97,7 +113,7 @@ class Recovery:
                 "two editions of a job are in use, and both run: job=%s here=%s other=%s seen=%s;"
                 " a deploy in progress, other time zone data, or another service in this namespace",
                 job.name,
-                job.fingerprint(self._core.now()),
+                here,
                 fingerprint,
                 rfc3339(last_seen),
             )

@@ -47,6 +47,10 @@ class _Armed:
     following: datetime | None = field(compare=False)
 
 
+#: Jobs whose schedule raised.
+Broken = list[tuple[Job, Exception]]
+
+
 def allowed_lateness(job: Job, slot: datetime) -> timedelta:
     """Return how long after its slot a run may start: never past the next slot."""
     return _lateness(job, slot, job.schedule.next_after(slot))
@@ -63,25 +67,30 @@ class JobTimers:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def start(self, jobs: Iterable[Job], now: datetime) -> None:
-        """Arm the first slot of each job after this moment."""
+    def start(self, jobs: Iterable[Job], now: datetime) -> Broken:
+        """Arm the first slot of each job after this moment; return the jobs that fell out."""
+        broken: Broken = []
         for job in jobs:
-            self._arm(job, job.schedule.next_after(now))
+            try:
+                self._arm(job, job.schedule.next_after(now))
+            except Exception as error:
+                broken.append((job, error))
+        return broken
 
     def wakes_at(self) -> datetime | None:
         """Return when something is due next."""
         return self._heap[0].wake if self._heap else None
 
-    def due(self, now: datetime) -> tuple[list[Due], list[tuple[Job, Exception]]]:
+    def due(self, now: datetime) -> tuple[list[Due], Broken]:
         """Take what is due, each job's next slot armed already; and the jobs that fell out.
 
         A job falls out when its schedule raises, which the schedules here never do.
         """
-        if self._latest is not None and self._latest - now > _STEP_BACK:
-            self._arm_anew(now)
-        self._latest = now
         ready: list[Due] = []
-        broken: list[tuple[Job, Exception]] = []
+        broken: Broken = []
+        if self._latest is not None and self._latest - now > _STEP_BACK:
+            broken += self._arm_anew(now)
+        self._latest = now
         while self._heap and self._heap[0].wake <= now:
             armed = heapq.heappop(self._heap)
             try:
@@ -112,11 +121,16 @@ class JobTimers:
         wake = slot + jitter * random.random()
         heapq.heappush(self._heap, _Armed(wake, next(self._order), due, following))
 
-    def _arm_anew(self, now: datetime) -> None:
+    def _arm_anew(self, now: datetime) -> Broken:
         armed, self._heap = self._heap, []
+        broken: Broken = []
         for one in armed:
-            first = one.due.job.schedule.next_after(now)
-            self._arm(one.due.job, min(first, one.due.slot) if first else one.due.slot)
+            try:
+                first = one.due.job.schedule.next_after(now)
+                self._arm(one.due.job, min(first, one.due.slot) if first else one.due.slot)
+            except Exception as error:
+                broken.append((one.due.job, error))
+        return broken
 
 
 def _lateness(job: Job, slot: datetime, following: datetime | None) -> timedelta:

@@ -88,14 +88,14 @@ async def test_after_an_outage_every_job_goes_on(
     bodies: Bodies, fault: str, seconds: float
 ) -> None:
     async with Fleet(3, job(bodies), clock=bodies.clock) as fleet:
-        await fleet.clock.advance_to(slot(115))
+        await fleet.clock.advance_to(slot(70))
         set_fault(fleet, fault, True)
         await fleet.clock.advance(seconds)
         set_fault(fleet, fault, False)
         await fleet.clock.advance_to(slot(1205))
 
-    during = [moment for moment in slots(120, 1200, 60) if moment < slot(115 + seconds)]
-    after = [moment for moment in slots(120, 1200, 60) if moment >= slot(115 + seconds)]
+    during = [moment for moment in slots(120, 1200, 60) if moment < slot(70 + seconds)]
+    after = [moment for moment in slots(120, 1200, 60) if moment >= slot(70 + seconds)]
     assert bodies.slots() == sorted(set(bodies.slots()))
     # of what came due in the outage only the newest may still start
     assert bodies.slots() == [slot(60), *during[-1:], *after]
