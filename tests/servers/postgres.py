@@ -12,6 +12,7 @@ from tests.servers.folders import is_reachable_by_others, link_or_copy
 from tests.servers.process import HOST, Server
 
 _NOBODY = 65534
+_SERVING = ("ready", "standby")
 SUPERUSER = "postgres"
 
 
@@ -68,4 +69,4 @@ class PostgresServer(Server):
         # Its last line is the state, for `pg_ctl` and for us; a file of an earlier, killed
         # process names another pid.
         lines = (self._data / "postmaster.pid").read_text().splitlines()
-        return len(lines) >= 8 and int(lines[0]) == self.pid and lines[7].strip() == "ready"
+        return len(lines) >= 8 and int(lines[0]) == self.pid and lines[7].strip() in _SERVING

@@ -13,17 +13,19 @@ from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 WRONG_ISOLATION = "AN001"
 STANDBY = "AN002"
 
-#: The server undid the statement, and may not have to the next time.
-_UNDONE = frozenset(
-    {
-        "25006",  # read-only: a standby, or a server without space
-        "40001",  # serialization
-        "40P01",  # deadlock
-        "55P03",  # lock not to be had
-        "57014",  # cancelled, by somebody or by a timeout of the server's
-        STANDBY,
-    }
-)
+#: The schema is not there any more; the next connection makes it anew.
+_SCHEMA_IS_GONE = frozenset({"3F000", "42883", "42P01", "42704"})
+
+#: The server undid the statement, for a reason that is none of its members'.
+_UNDONE = _SCHEMA_IS_GONE | {
+    "25006",  # read-only: a standby, or a server without space
+    "40001",  # serialization
+    "40P01",  # deadlock
+    "42501",  # rights taken away
+    "55P03",  # lock not to be had
+    "57014",  # cancelled, by somebody or by a timeout of the server's
+    STANDBY,
+}
 #: By class: resources exhausted.
 _UNDONE_CLASSES = frozenset({"53"})
 
@@ -31,8 +33,8 @@ _UNDONE_CLASSES = frozenset({"53"})
 #: lost, login refused, no such database, rolled back, no resources, lock not to be had, shut down.
 _UNREACHED_CLASSES = frozenset({"08", "28", "3D", "40", "53", "55", "57"})
 
-#: Whoever hears one of these asks another server, or one whose schema has gone, at the next call.
-_NEEDS_A_NEW_CONNECTION = frozenset({"25006", STANDBY, "3F000", "42883", "42P01"})
+#: Another connection may lead to another server.
+_NEEDS_A_NEW_CONNECTION = _SCHEMA_IS_GONE | {"25006", STANDBY}
 
 _Driver = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 

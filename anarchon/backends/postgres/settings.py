@@ -67,7 +67,8 @@ def _check_place(parts: SplitResult) -> None:
     hosts = parts.netloc.rpartition("@")[2]
     ports = [place.rpartition("]")[2].partition(":")[2] for place in hosts.split(",")]
     # With one of these in it unescaped, parts of a password pass for a host or a port.
-    torn = parts.netloc.count("@") > 1 or "@" in parts.path or parts.fragment
+    options = [option.partition("=")[0] for option in parts.query.split("&")]
+    torn = parts.netloc.count("@") > 1 or parts.fragment or "@" in "".join([parts.path, *options])
     if torn or any(port and not (port.isascii() and port.isdigit()) for port in ports):
         raise _wrong(
             "the URL cannot be taken apart",

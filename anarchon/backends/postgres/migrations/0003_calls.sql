@@ -211,8 +211,8 @@ declare
     v_call regprocedure;
 begin
     for v_call in
-        select p.oid from pg_proc p
-        where p.pronamespace = current_schema::regnamespace and p.proname in (
+        select p.oid from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+        where n.nspname = current_schema and p.proname in (
             'tell_time', 'claim', 'renew', 'finish', 'release', 'active', 'history', 'prune')
     loop
         execute format('alter function %s set search_path from current', v_call);

@@ -1,0 +1,105 @@
+"""What must hold whatever the database's defaults are, and however calls cross each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import datetime, timedelta
+from random import Random
+
+import asyncpg
+import pytest
+
+from anarchon.backends.postgres import PostgresStore
+from anarchon.run import RunState
+from anarchon.store import Finish, Outcome, Prune, Registration, Release, Renewal
+from tests.contract.questions import claim_of
+from tests.unit.postgres.conftest import NAMESPACE
+
+SECOND = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize("level", ["read committed", "repeatable read", "serializable"])
+async def test_one_wins_each_slot_at_any_default_isolation_level(database, connect, due, level):
+    await database.admin.execute(
+        f"alter database {database.name} set default_transaction_isolation = '{level}'"
+    )
+    stores = [await connect() for _ in range(12)]
+    wins: Counter[int] = Counter()
+
+    async def contend(number: int, store: PostgresStore) -> None:
+        for count in range(25):
+            slot = due + count * SECOND
+            (answer,) = (await store.claim([claim_of(slot, f"t{number}", job="a")])).answers
+            if answer.outcome is Outcome.WON:
+                wins[count] += 1
+                ended = await store.finish([Finish("a", slot, f"t{number}", RunState.SUCCESS)])
+                assert ended.answers == (True,)
+
+    await asyncio.gather(*(contend(number, store) for number, store in enumerate(stores)))
+
+    assert set(wins.values()) == {1}
+    history = (await stores[0].history(["a"], 100)).answers
+    fences = [attempt.fence for attempt in reversed(history) if attempt.attempt]
+    assert len(set(fences)) == len(fences)
+
+
+async def test_a_snapshot_older_than_the_lock_is_refused(database, store, due):
+    await database.admin.execute("begin isolation level repeatable read")
+    with pytest.raises(asyncpg.PostgresError) as raised:
+        await database.admin.fetch("select * from anarchon.renew($1, '{}', '{}', '{}')", NAMESPACE)
+    await database.admin.execute("rollback")
+
+    assert raised.value.sqlstate == "AN001"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used"), [("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")]
+)
+async def test_a_commit_is_waited_for_even_where_the_database_does_not(
+    database, store, due, wanted, used
+):
+    async with database.admin.transaction():
+        await database.admin.execute(f"set local synchronous_commit = {wanted}")
+        renewed = await database.admin.fetch(
+            "select * from anarchon.renew($1, array['a'], array[0], array['t'])", NAMESPACE
+        )
+        assert [row["answer"] for row in renewed] == [False]
+        assert await database.admin.fetchval("show synchronous_commit") == used
+
+
+async def test_calls_of_all_kinds_in_any_order_do_not_deadlock(connect, database, now):
+    """Of jobs that are met in the middle of it, too."""
+    stores = [await connect() for _ in range(8)]
+    wins: Counter[tuple[str, datetime]] = Counter()
+
+    async def work(number: int, store: PostgresStore) -> None:
+        random = Random(number)
+        for turn in range(12):
+            jobs = [f"{turn // 3}-{count}" for count in range(30)]
+            random.shuffle(jobs)
+            await store.active([Registration(job, f"v{number}") for job in jobs[:10]])
+            if number == 0:
+                await database.lower_floors()
+            slot, token = now - turn * SECOND, f"{number}-{turn}"
+            claims = [claim_of(slot, token, job=job) for job in jobs[5:]]
+            reply = await store.claim(claims)
+            won = [
+                asked.job
+                for asked, answer in zip(claims, reply.answers, strict=True)
+                if answer.outcome is Outcome.WON
+            ]
+            wins.update((job, slot) for job in won)
+            random.shuffle(won)
+            assert all((await store.renew([Renewal(job, slot, token) for job in won])).answers)
+            ended = [Finish(job, slot, token, RunState.SUCCESS) for job in won[::2]]
+            assert all((await store.finish(ended)).answers)
+            freed = [Release(job, slot, token) for job in won[1::2]]
+            assert all((await store.release(freed)).answers)
+            await store.prune([Prune(job, 3, SECOND) for job in reversed(jobs)])
+
+    # a deadlock would be raised as StoreUnavailable
+    await asyncio.gather(*(work(number, store) for number, store in enumerate(stores)))
+
+    assert wins
+    assert set(wins.values()) == {1}
