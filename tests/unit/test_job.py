@@ -1,0 +1,236 @@
+"""A job's options are settled where it is declared; a mistake names job, option and fix."""
+
+import functools
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from anarchon.backends.memory import MemoryBackend
+from anarchon.errors import ConfigurationError
+from anarchon.job import OPTION_NAMES, Job, Kind, define
+from anarchon.run import Overlap, RunContext
+from anarchon.scheduler import Scheduler
+from anarchon.schedules import At, Every
+
+SLOT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def work(ctx: RunContext) -> None:
+    pass
+
+
+class Send:
+    task = "proj.send"
+
+    def publish(self, ctx: RunContext) -> str:
+        return "id"
+
+
+def declared(action: Any = work, **options: Any) -> Job:
+    return define("sync", Every("1h"), action, options)
+
+
+def refused(name: Any = "sync", action: Any = work, **options: Any) -> ConfigurationError:
+    with pytest.raises(ConfigurationError) as caught:
+        define(name, Every("1h"), action, options)
+    return caught.value
+
+
+def test_defaults_are_those_of_the_guide() -> None:
+    job = declared()
+
+    assert job.jitter == timedelta(milliseconds=500)
+    assert job.lease == timedelta(seconds=15)
+    assert job.heartbeat == timedelta(seconds=5)
+    assert job.catch_up == job.max_late == timedelta(minutes=5)
+    assert (job.timeout, job.max_attempts, job.history_limit) == (None, 3, 1000)
+    assert job.overlap is Overlap.SKIP
+
+
+def test_one_option_settles_the_default_of_another() -> None:
+    assert declared(lease="30s").heartbeat == timedelta(seconds=10)
+    assert declared(catch_up="1h").max_late == timedelta(hours=1)
+    assert declared(catch_up=0).max_late == timedelta(minutes=5)
+
+
+@pytest.mark.parametrize("value", ["10m", 600, 600.0, timedelta(minutes=10)])
+def test_a_duration_may_be_written_in_three_ways(value: object) -> None:
+    assert declared(timeout=value).timeout == timedelta(minutes=10)
+
+
+def test_the_scheduler_s_options_are_the_defaults_of_its_jobs() -> None:
+    job = define("sync", Every("1h"), work, {"lease": "6s"}, {"lease": "60s", "timeout": "1m"})
+
+    assert (job.lease, job.timeout) == (timedelta(seconds=6), timedelta(minutes=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "option", "fix"),
+    [
+        ({"lease": "0.5s"}, "lease", "1s or more"),
+        ({"lease": "soon"}, "lease", "seconds"),
+        ({"lease": 0}, "lease", None),
+        ({"lease": "15s", "heartbeat": "7.5s"}, "heartbeat", "less than 7.5s"),
+        ({"lease": "15s", "heartbeat": "1m"}, "heartbeat", "a third of the lease"),
+        ({"heartbeat": -1}, "heartbeat", None),
+        ({"jitter": "10m"}, "jitter", "less jitter"),
+        ({"jitter": "5s", "max_late": "5s"}, "jitter", "longer max_late"),
+        ({"max_late": 0}, "max_late", None),
+        ({"catch_up": -1}, "catch_up", None),
+        ({"timeout": 0}, "timeout", None),
+        ({"timeout": "10 parsecs"}, "timeout", None),
+        ({"max_attempts": 0}, "max_attempts", "1, 2, 3"),
+        ({"max_attempts": True}, "max_attempts", None),
+        ({"max_attempts": "3"}, "max_attempts", None),
+        ({"history_limit": 0}, "history_limit", None),
+        ({"history_limit": 1.5}, "history_limit", None),
+        ({"overlap": "queue"}, "overlap", '"skip" or "allow"'),
+        ({"overlap": None}, "overlap", None),
+        ({"tiemout": "5s"}, "tiemout", "timeout"),
+        ({"colour": "red"}, "colour", "history_limit"),
+    ],
+)
+def test_a_mistake_names_the_job_the_option_and_the_fix(
+    options: dict[str, Any], option: str, fix: str | None
+) -> None:
+    error = refused(**options)
+
+    assert (error.job, error.option) == ("sync", option)
+    assert error.fix
+    assert fix is None or fix in error.fix
+    assert str(error).startswith("job 'sync': ")
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", "nul\0", None, 7, "x" * 201])
+def test_a_name_that_cannot_be_kept_or_shown_is_refused(name: object) -> None:
+    assert refused(name).option == "name"
+
+
+@pytest.mark.parametrize("name", ["a", "x" * 200, "näme", "two words", "proj.tasks.add(1, 2)"])
+def test_other_names_are_the_user_s_business(name: str) -> None:
+    assert define(name, Every("1h"), work, {}).name == name
+
+
+def no_arguments() -> None: ...
+
+
+def two_arguments(ctx: RunContext, more: int) -> None: ...
+
+
+def keyword_only(*, ctx: RunContext) -> None: ...
+
+
+@pytest.mark.parametrize("action", [None, "work", 3, no_arguments, two_arguments, keyword_only])
+def test_an_action_that_cannot_be_called_with_a_context_is_refused(action: object) -> None:
+    error = refused(action=action)
+
+    assert (error.job, error.option) == ("sync", "handler")
+    assert error.fix
+
+
+class Worker:
+    async def __call__(self, ctx: RunContext) -> None: ...
+
+
+class Methods:
+    async def later(self, ctx: RunContext) -> None: ...
+
+    def now(self, ctx: RunContext) -> None: ...
+
+    @staticmethod
+    def still(ctx: RunContext) -> None: ...
+
+
+def with_more(more: int, ctx: RunContext) -> None: ...
+
+
+async def later_with_more(more: int, ctx: RunContext) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("action", "kind"),
+    [
+        (work, Kind.COROUTINE),
+        (Worker(), Kind.COROUTINE),
+        (Methods().later, Kind.COROUTINE),
+        (functools.partial(later_with_more, 1), Kind.COROUTINE),
+        (Methods().now, Kind.THREAD),
+        (Methods.still, Kind.THREAD),
+        (functools.partial(with_more, 1), Kind.THREAD),
+        (lambda ctx: None, Kind.THREAD),
+        (print, Kind.THREAD),
+        (Send(), Kind.PUBLISH),
+    ],
+)
+def test_how_an_action_is_carried_out_is_read_off_it(
+    action: Callable[..., Any], kind: Kind
+) -> None:
+    assert declared(action).kind is kind
+
+
+def test_the_fingerprint_stands_for_schedule_and_task() -> None:
+    job = declared()
+
+    assert job.fingerprint(SLOT) == declared(lease="60s", max_attempts=1).fingerprint(SLOT)
+    assert job.fingerprint(SLOT) != define("sync", Every("2h"), work, {}).fingerprint(SLOT)
+    assert job.fingerprint(SLOT) != declared(Send()).fingerprint(SLOT)
+    assert job.fingerprint(SLOT) == define("other", Every("1h"), work, {}).fingerprint(SLOT)
+
+
+def test_a_lease_is_whole_milliseconds_for_every_store() -> None:
+    assert declared(lease=1.2345678).lease == timedelta(milliseconds=1234)
+
+
+@pytest.mark.parametrize(
+    ("options", "option"),
+    [
+        ({"grace": "soon"}, "grace"),
+        ({"grace": -1}, "grace"),
+        ({"max_threads": 0}, "max_threads"),
+        ({"max_publishing": 2.5}, "max_publishing"),
+        ({"namespace": ""}, "namespace"),
+        ({"namespace": "two\nlines"}, "namespace"),
+        ({"leese": "5s"}, "leese"),
+    ],
+)
+def test_a_mistake_in_the_scheduler_s_own_options_names_option_and_fix(
+    options: dict[str, Any], option: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Scheduler(MemoryBackend(), **options)
+
+    assert caught.value.option == option
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("declare", "option"),
+    [
+        (lambda s: s.every("sync", "0s", work), "interval"),
+        (lambda s: s.every("sync", "soon", work), "interval"),
+        (lambda s: s.every("sync", "10s", work, offset="10s"), "offset"),
+        (lambda s: s.every("sync", "10s", work, anchor=datetime(2026, 1, 1)), "anchor"),  # noqa: DTZ001
+        (lambda s: s.cron("sync", "61 * * * *", work), "minute"),
+        (lambda s: s.cron("sync", "* * *", work), "expression"),
+        (lambda s: s.cron("sync", "* * * * *", work, timezone="Mars/Base"), "timezone"),
+        (lambda s: s.cron("sync", "0 0 31 2 *", work), None),
+        (lambda s: s.at("sync", datetime(2027, 1, 1), work), "moment"),  # noqa: DTZ001
+    ],
+)
+def test_a_mistake_in_a_schedule_names_its_job(
+    declare: Callable[[Scheduler], object], option: str | None
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        declare(Scheduler(MemoryBackend()))
+
+    assert caught.value.job == "sync"
+    assert option is None or option in (caught.value.option or "") + str(caught.value)
+    assert caught.value.fix
+
+
+def test_every_option_is_documented_by_its_default() -> None:
+    assert set(Job.__dataclass_fields__) >= OPTION_NAMES
+    assert define("once", At(SLOT), work, {}).jitter == timedelta(milliseconds=500)
