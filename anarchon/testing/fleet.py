@@ -68,6 +68,10 @@ class Fleet:
     def __getitem__(self, number: int) -> Member:
         return self.members[number]
 
+    def member_of(self, instance: str) -> Member:
+        """Return the member that is this instance, or was it until it stopped."""
+        return next(m for m in self.members if m.scheduler._instance == instance)
+
     def _member(self, number: int, wall_is_off_by: timedelta) -> Member:
         clock = InstanceClock(self.clock, wall_is_off_by=wall_is_off_by * number)
         faults = FaultyBackend(self.backend)

@@ -88,7 +88,7 @@ class Bodies:
 
 def runner(fleet: Fleet, body: Body) -> Member:
     """Return the member a body ran on."""
-    return next(m for m in fleet.members if m.scheduler._instance == body.ctx.instance)
+    return fleet.member_of(body.ctx.instance)
 
 
 def others(fleet: Fleet, member: Member) -> list[Member]:
