@@ -87,8 +87,8 @@ begin
     return v;
 end $$;
 
--- End unfinished runs that their own token does not end: as lost, or as interrupted where the
--- token was given back; the attempts of the former end with them.
+-- End unfinished runs that their own token does not end: as lost, and their attempts with them,
+-- or in p_state where the token was given back, and the attempt closed then.
 create function end_runs(
     p_namespace text, p_job text, p_slots timestamptz[], p_state text, p_time timestamptz
 ) returns void language plpgsql as $$
