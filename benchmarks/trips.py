@@ -105,7 +105,7 @@ def _burst_rows(store: str, instances: list[dict[str, Any]]) -> Iterator[Row]:
 def _renewal_rows(store: str, renewals: list[float]) -> Iterator[Row]:
     for held, each in zip(_HELD, renewals, strict=True):
         yield Row(
-            f"trips: renewals a heartbeat, {held:,} held, {store} (500 a call)",
+            f"trips: renewals a heartbeat, {held:,} held, {store} (2,000 a call)",
             f"{each:.1f}",
             goal="≤ 1",
             met=each <= 1,
