@@ -103,11 +103,14 @@ class Life:
         self._tell_broken(self._timers.start(jobs, await self._recovery.begin(jobs)))
 
     async def _begin_all(self) -> None:
-        # a job may be declared while the store answers for those before it
-        while left := [job for job in self._all_jobs() if job.name not in self._begun]:
+        # without any jobs, too: whether the store answers shows now, not at the first slot
+        left = self._all_jobs()
+        while left or not self.is_loaded:
             await self._begin(left)
             self._begun.update(job.name for job in left)
-        self.is_loaded = True
+            # a job may be declared while the store answers for those before it
+            left = [job for job in self._all_jobs() if job.name not in self._begun]
+            self.is_loaded = not left
 
     async def _begin_when_back(self) -> None:
         pause = 0.5

@@ -1,6 +1,7 @@
 """Whatever a handler does, its run ends, its lease is given back, and the next slot runs."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -87,7 +88,6 @@ async def test_a_result_that_cannot_be_written_down_is_a_success_all_the_same(
         OutsideError(),
         UnspeakableError(),
         BaseExceptionGroup("both", [OutsideError(), ValueError()]),
-        ValueError("\udcff\x00"),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -102,6 +102,21 @@ async def test_whatever_a_handler_raises_fails_its_run_and_nothing_else(
     assert [attempt.state for attempt in history] == [RunState.FAILED] * 3
     assert bodies.slots() == slots(10, 30, 10)
     assert [event.error for event in failures] == [error] * 3
+
+
+async def test_an_error_no_store_could_keep_is_kept_in_other_letters(
+    bodies: Bodies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the test runner's processes cannot tell each other of such a log line
+    monkeypatch.setattr(logging.getLogger("anarchon.scheduler"), "disabled", True)
+    error = ValueError("\udcff\x00")
+    async with Fleet(1, every_10_s(bodies, then=error), clock=bodies.clock) as fleet:
+        await fleet.clock.advance(11)
+
+        [attempt] = await fleet.history("sync")
+    assert attempt.state is RunState.FAILED
+    assert attempt.detail is not None
+    attempt.detail.encode()
 
 
 async def test_a_handler_that_raises_cancellation_of_its_own_has_failed(bodies: Bodies) -> None:
