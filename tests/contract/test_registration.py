@@ -46,6 +46,7 @@ async def test_an_edited_schedule_is_seen_first_now(ask, harness, due):
 
 
 async def test_other_fingerprints_in_use_are_named(ask):
+    """G11: a difference is noticed at start."""
     before = await ask.time()
     await ask.register("v2")
     await ask.register("v1")

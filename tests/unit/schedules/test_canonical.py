@@ -119,6 +119,7 @@ def test_a_fingerprint_does_not_change_from_month_to_month():
 
 
 def test_the_zone_data_of_this_machine_are_part_of_a_fingerprint():
+    """G11: a difference can be noticed."""
     here = Cron("0 8 * * *", "America/New_York")
     elsewhere = Cron("0 8 * * *", "America/New_York")
     # A machine with another edition of the data, under the same name.

@@ -58,6 +58,7 @@ CRONS = [
 
 @pytest.mark.parametrize("name", ZONES)
 def test_slots_around_every_clock_change_are_those_a_walk_along_the_clock_finds(name):
+    """G11: across every change of offset there is one set of slots, and it is the right one."""
     zone = ZoneInfo(name)
     changes = changes_of(zone, 1985, 2027)
     crons = [(Cron(text, name), minutes, hours) for text, minutes, hours in CRONS]
