@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
@@ -50,9 +51,28 @@ class AtOnce(Executor):
         return done
 
 
-def without_threads(fleet: Fleet) -> None:
-    """Make the members of a running fleet publish at once, on the loop."""
+class InLine(Executor):
+    """A pool that does nothing until it is told to: its thread is busy elsewhere."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        self._waiting.append((done, functools.partial(work, *args, **named)))
+        return done
+
+    def work_off(self) -> int:
+        """Do all that waits, and return how much it was."""
+        waiting, self._waiting = self._waiting, []
+        for done, work in waiting:
+            done.set_result(work())
+        return len(waiting)
+
+
+def without_threads(fleet: Fleet, pool: Executor | None = None) -> None:
+    """Make the members of a running fleet publish on the loop; at once, without a pool given."""
     for member in fleet.members:
         life = member.scheduler._life
         assert life is not None
-        life.executor._publisher = AtOnce()  # type: ignore[assignment]
+        life.executor._publisher = pool or AtOnce()  # type: ignore[assignment]

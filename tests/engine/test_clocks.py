@@ -182,6 +182,18 @@ async def test_after_a_gap_unfinished_runs_of_others_are_found(bodies: Bodies) -
     assert others(fleet, fleet[0]) == [runner(fleet, bodies.all[1])]
 
 
+async def test_a_slot_missed_in_a_gap_is_caught_up_as_at_a_start(bodies: Bodies) -> None:
+    declare = job(bodies, "10m", max_late="30s", catch_up="5m")
+    async with Fleet(1, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(590))
+        fleet[0].freeze()
+        await fleet.clock.advance_to(slot(700))
+        fleet[0].thaw()
+        await fleet.clock.advance(20)
+
+    assert bodies.slots() == [slot(600)]
+
+
 async def test_after_a_long_freeze_a_thousand_jobs_ask_the_store_a_few_times(
     bodies: Bodies,
 ) -> None:

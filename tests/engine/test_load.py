@@ -72,8 +72,10 @@ async def test_one_renewal_a_heartbeat_however_many_runs_are_under_way(bodies: B
         await settle_calls(fleet)
         await fleet.clock.advance(50)
 
-        # its connection is opened for the first
-        assert fleet[0].faults.calls == Counter(open=1, renew=10)
+        calls = Counter(fleet[0].faults.calls)
+    assert calls["renew"] == 10
+    # the connection for them, and perhaps the hourly upkeep
+    assert set(calls) <= {"open", "renew", "active", "prune"}
 
 
 async def test_an_idle_instance_with_ten_thousand_jobs_hardly_asks(bodies: Bodies) -> None:

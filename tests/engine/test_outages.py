@@ -138,6 +138,8 @@ async def test_a_result_waits_for_the_store_however_long_it_is_away(
         await fleet.clock.advance(3 * PAUSE)
 
         history = await fleet.history("sync")
+    # nobody is told of a lost lease after the end
+    assert not bodies.all[0].ctx.signal.is_set()
     # at whichever moment the store hears of it first: the end, or a look of the backup
     assert [a.state for a in history] in (
         [RunState.SUCCESS],
@@ -145,6 +147,32 @@ async def test_a_result_waits_for_the_store_however_long_it_is_away(
         [RunState.LOST, RunState.RUNNING],
     )
     assert len(bodies.all) == len(history)
+
+
+async def test_a_slot_missed_in_an_outage_is_caught_up_as_at_a_start(bodies: Bodies) -> None:
+    declare = job(bodies, "10m", max_late="30s", catch_up="5m")
+    async with Fleet(2, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(590))
+        set_fault(fleet, "away", True)
+        await fleet.clock.advance_to(slot(700))
+        set_fault(fleet, "away", False)
+        await fleet.clock.advance(20)
+
+    assert bodies.slots() == [slot(600)]
+
+
+async def test_a_claim_given_up_that_was_stored_after_all_is_taken_over(bodies: Bodies) -> None:
+    """Neither the answer to the claim came, nor that to its release."""
+    declare = job(bodies, "10m", max_late="5s", jitter=0)
+    async with Fleet(1, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(599))
+        fleet[0].faults.loses.update(claim=50, release=50)
+        await fleet.clock.advance_until(lambda: fleet.told(EventKind.ERROR))
+        fleet[0].faults.loses.clear()
+        assert fleet.clock.monotonic() < 600 + 15
+        await fleet.clock.advance(15 + 2 * 5 + 1)
+
+    assert [(b.slot, b.attempt) for b in bodies.all] == [(slot(600), 2)]
 
 
 async def test_a_result_is_stored_when_only_the_runner_was_cut_off_for_less_than_its_lease(

@@ -1,5 +1,6 @@
 """A run that is handed to a broker ends when the broker has it, and once."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from anarchon.scheduler import Scheduler
 from anarchon.schedules import Every
 from anarchon.testing import Fleet, ManualClock
 from tests.engine.bodies import slot, slots
-from tests.engine.brokers import Broker, without_threads
+from tests.engine.brokers import Broker, InLine, without_threads
 
 
 @pytest.fixture
@@ -135,29 +136,36 @@ async def test_a_slot_that_could_not_be_published_in_time_has_failed(broker: Bro
 
 
 async def test_nothing_is_sent_once_trust_has_lapsed(broker: Broker) -> None:
-    """It waited in line for the broker behind another: what was true at the claim is not now."""
-
-    def wait_in_line(ctx: RunContext) -> None:
-        if ctx.job == "first":
-            # 20 s go by, on the publishing thread, without a heartbeat
-            broker.clock._gone += 20_000_000
-
-    broker.before = wait_in_line
-
-    def declare(scheduler: Scheduler, clock: Clock) -> None:
-        for name in ("first", "second"):
-            scheduler.add(name, Every("10m"), broker, jitter=0, overlap="allow", lease="15s")
-
-    async with Fleet(1, declare, clock=broker.clock) as fleet:
-        without_threads(fleet)
+    """It waited in line for the broker: what was true at the claim is not any more."""
+    pool = InLine()
+    async with Fleet(1, job(broker, "10m", lease="15s"), clock=broker.clock) as fleet:
+        without_threads(fleet, pool)
         await fleet.clock.advance_to(slot(600.01))
+        # time goes by, and the keeper had no chance to notice
+        broker.clock._gone += 14_000_000
+        assert pool.work_off() == 1
+        assert broker.sent == []
 
-        assert [ctx.job for _, ctx in broker.sent] == ["first"]
-        broker.before = lambda ctx: None
-        await fleet.clock.advance(30)
-        second = await fleet.history("second")
-    assert [(ctx.job, ctx.attempt) for _, ctx in broker.sent] == [("first", 1), ("second", 2)]
-    assert [a.state for a in second] == [RunState.INTERRUPTED, RunState.PUBLISHED]
+        without_threads(fleet)
+        await fleet.clock.advance(20)
+        history = await fleet.history("send")
+    assert [ctx.attempt for _, ctx in broker.sent] == [2]
+    assert [a.state for a in history][-1] is RunState.PUBLISHED
+
+
+async def test_nothing_is_sent_once_a_stop_has_begun(broker: Broker) -> None:
+    pool = InLine()
+    async with Fleet(1, job(broker, "10m"), clock=broker.clock) as fleet:
+        without_threads(fleet, pool)
+        await fleet.clock.advance_to(slot(600.01))
+        stopping = asyncio.create_task(fleet[0].scheduler.stop())
+        await fleet.clock.advance(1)
+        assert pool.work_off() == 1
+        await fleet.clock.advance_until(stopping.done)
+
+        [attempt] = await fleet.history("send")
+    assert broker.sent == []
+    assert attempt.state is RunState.INTERRUPTED
 
 
 async def test_an_instance_killed_before_the_send_is_replaced(broker: Broker) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -204,6 +205,20 @@ async def test_a_stop_in_the_moment_a_slot_is_due_claims_nothing(bodies: Bodies)
 
         assert first.faults.calls["claim"] == 0
         assert bodies.slots() == [slot(60)]
+
+
+async def test_a_stop_does_not_wait_for_a_slot_that_a_clock_put_off(bodies: Bodies) -> None:
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        scheduler.every("sync", "1m", bodies.taking(clock), jitter=0)
+
+    async with Fleet(1, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(59.9))
+        fleet.store_is_off_by = -timedelta(hours=1)
+        await fleet.clock.advance_to(slot(65))
+        await fleet.stop(fleet[0])
+
+        assert fleet.clock.monotonic() < 66
+        assert tasks_of_the_engine() == []
 
 
 async def test_a_claim_that_wins_while_stopping_is_given_back(bodies: Bodies) -> None:

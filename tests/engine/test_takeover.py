@@ -1,7 +1,7 @@
 """Runs whose runner died or froze are taken over in time, and nothing else is."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +10,7 @@ from anarchon.clock import Clock
 from anarchon.events import EventKind
 from anarchon.run import RunState
 from anarchon.scheduler import Scheduler
+from anarchon.store import Claim, ClaimAnswer, Reply
 from anarchon.testing import Fleet
 from tests.engine.bodies import Bodies, others, runner, slot, slots
 
@@ -162,27 +163,113 @@ async def test_the_next_slot_replaces_a_run_that_lapsed(bodies: Bodies) -> None:
 
 
 async def test_a_backup_of_the_run_that_was_in_the_way_takes_it_over(bodies: Bodies) -> None:
-    """It met the run only by an overlap."""
+    """It met the run only by an overlap, and no newer slot replaces it for an hour."""
 
     def declare(scheduler: Scheduler, clock: Clock) -> None:
-        scheduler.every("sync", "20s", bodies.taking(clock, 130), lease="15s", jitter=0)
+        scheduler.cron("sync", "0,1 * * * *", bodies.taking(clock, 130), lease=LEASE, jitter=0)
 
     async with Fleet(1, declare, clock=bodies.clock) as fleet:
-        await fleet.clock.advance_to(slot(30))
+        await fleet.clock.advance_to(slot(3630))
         second = await fleet.add()
         # it forgets what it was told at start, and learns of the run from its next slot
         life = second.scheduler._life
         assert life is not None
         life._runner.backups._watched.clear()
-        await fleet.clock.advance_to(slot(41))
+        await fleet.clock.advance_to(slot(3661))
         assert fleet.told(EventKind.SKIP)[-1].reason == "overlap"
         fleet[0].kill()
         await fleet.clock.advance(LEASE + 2 * HEARTBEAT + CALL)
 
-    assert [(b.slot, b.attempt) for b in bodies.all[1:]] in (
-        [(slot(20), 2)],
-        [(slot(60), 1)],
-    )
+    assert [(b.slot, b.attempt) for b in bodies.all][1:] == [(slot(3600), 1), (slot(3600), 2)]
+
+
+async def test_who_was_late_for_a_slot_backs_up_whoever_was_not(bodies: Bodies) -> None:
+    declare = long_job(bodies, max_late="5s")
+    async with Fleet(2, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(599))
+        fleet[0].clock.freeze()
+        await fleet.clock.advance_to(slot(608))
+        fleet[0].clock.thaw()
+        await fleet.clock.advance_to(slot(609))
+        assert [e.reason for e in fleet.told(EventKind.SKIP)] == ["late"]
+        fleet[1].kill()
+        await fleet.clock.advance(LEASE + 2 * HEARTBEAT + CALL)
+
+    assert bodies.attempts() == [1, 2]
+
+
+async def test_a_slot_that_was_skipped_is_watched_as_long_as_somebody_may_start_it(
+    bodies: Bodies,
+) -> None:
+    """Who starts it half a minute late, when nothing is in its way any more, may die too."""
+    declare = long_job(bodies, takes=615)
+    async with Fleet(3, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(610))
+        first = runner(fleet, bodies.all[0])
+        late, _ = others(fleet, first)
+        await fleet.clock.advance_to(slot(1190))
+        late.freeze()
+        await fleet.clock.advance_to(slot(1230))
+        late.thaw()
+        await fleet.clock.advance_to(slot(1232))
+        assert [(b.slot, runner(fleet, b)) for b in bodies.all] == [
+            (slot(600), first),
+            (slot(1200), late),
+        ]
+        late.kill()
+        await fleet.clock.advance(LEASE + 2 * HEARTBEAT + CALL)
+
+    assert [(b.slot, b.attempt) for b in bodies.all[2:]] == [(slot(1200), 2)]
+
+
+async def test_runs_of_slots_that_were_jumped_over_here_are_backed_up_here(
+    bodies: Bodies,
+) -> None:
+    """The gap was too short to look for everything again."""
+
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        scheduler.every(
+            "sync", "4s", bodies.taking(clock, 100), lease=LEASE, jitter=0, overlap="allow"
+        )
+
+    async with Fleet(2, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(7))
+        fleet[0].clock.freeze()
+        await fleet.clock.advance_to(slot(19))
+        fleet[0].clock.thaw()
+        await fleet.clock.advance(0.5)
+        assert [e.count for e in fleet.told(EventKind.SKIP) if e.reason == "missed"] == [1]
+        fleet[1].kill()
+        await fleet.clock.advance(LEASE + 2 * HEARTBEAT + CALL)
+
+    assert {b.slot for b in bodies.all if b.attempt == 2} >= {slot(8), slot(12), slot(16)}
+
+
+async def test_a_claim_whose_answer_came_after_its_trust_starts_no_handler(
+    bodies: Bodies,
+) -> None:
+    """The process was frozen between the question and the answer."""
+    async with Fleet(1, long_job(bodies), clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(599))
+        life = fleet[0].scheduler._life
+        assert life is not None
+        send, gate = life.asking._claims._send, asyncio.Event()
+
+        async def held_up(claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
+            reply = await send(claims)
+            await gate.wait()
+            return reply
+
+        life.asking._claims._send = held_up
+        await fleet.clock.advance_to(slot(600.01))
+        fleet[0].clock.freeze()
+        await fleet.clock.advance(14)
+        gate.set()
+        await fleet.clock.settle()
+        fleet[0].clock.thaw()
+        await fleet.clock.advance(2 * HEARTBEAT + 1)
+
+    assert bodies.attempts() == [2]
 
 
 async def test_several_runs_of_a_job_that_may_overlap_are_each_taken_over(
