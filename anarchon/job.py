@@ -6,7 +6,7 @@ import difflib
 import functools
 import hashlib
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -27,8 +27,10 @@ _SHORTEST_LEASE = timedelta(seconds=1)
 class Publisher(Protocol):
     """An action that hands a run to a broker instead of doing it here."""
 
-    #: What the message asks for; a change of it is a new edition of the job.
+    #: What the message asks for, and where it goes, without a password; a change of either is
+    #: a new edition of the job, so that two environments that share a store by mistake notice.
     task: str
+    sends_to: str
 
     def publish(self, ctx: RunContext) -> str:
         """Send the message and return its id, once the broker has confirmed it.
@@ -98,9 +100,11 @@ class Job:
 
     def fingerprint(self, now: datetime) -> str:
         """Stand for schedule and task: equal on every instance that knows the job the same way."""
-        task = cast(Publisher, self.action).task if self.kind is Kind.PUBLISH else ""
-        both = f"{self.schedule.fingerprint(now)}\n{task}"
-        return hashlib.sha256(both.encode()).hexdigest()[:16]
+        known = [self.schedule.fingerprint(now)]
+        if self.kind is Kind.PUBLISH:
+            publisher = cast(Publisher, self.action)
+            known += [publisher.task, publisher.sends_to]
+        return hashlib.sha256("\n".join(known).encode()).hexdigest()[:16]
 
 
 def define(
@@ -122,9 +126,12 @@ def define(
         raise error.of_job(name) from None
 
 
-def check_defaults(options: Mapping[str, object]) -> None:
-    """Refuse options that no job could have; contradictions show when a job is declared."""
-    _refuse_unknown(options)
+def check_defaults(options: Mapping[str, object], beside: Iterable[str]) -> None:
+    """Refuse options that no job could have; contradictions show when a job is declared.
+
+    ``beside`` names what else may stand there, for whoever misspelt one of those.
+    """
+    _refuse_unknown(options, beside)
 
 
 def _define(
@@ -192,16 +199,16 @@ def _check_name(name: object) -> None:
         )
 
 
-def _refuse_unknown(options: Mapping[str, object]) -> None:
+def _refuse_unknown(options: Mapping[str, object], beside: Iterable[str] = ()) -> None:
     for option in options:
         if option in OPTION_NAMES:
             continue
-        near = difflib.get_close_matches(option, OPTION_NAMES, n=1)
-        raise ConfigurationError(
-            "there is no such option",
-            option=option,
-            fix=f"did you mean {near[0]}?" if near else f"use {', '.join(sorted(OPTION_NAMES))}",
-        )
+        known = {*OPTION_NAMES, *beside}
+        near = difflib.get_close_matches(option, known, n=1)
+        fix = f"did you mean {near[0]}?" if near else f"use one of {', '.join(sorted(known))}"
+        if option in ("timezone", "tz"):
+            fix = 'a time zone belongs to a cron: cron(name, "0 8 * * *", timezone="Europe/Athens")'
+        raise ConfigurationError("there is no such option", option=option, fix=fix)
 
 
 def _kind(action: Handler | Publisher) -> Kind:

@@ -27,7 +27,7 @@ _LEVELS = {
     EventKind.TAKEOVER: logging.WARNING,
 }
 #: A slot taken by somebody else is what happens to most slots; these are worth a line.
-_TOLD_SKIPS = {"late": logging.WARNING, "missed": logging.WARNING, "overlap": logging.INFO}
+_TOLD_SKIPS = {"late": logging.INFO, "missed": logging.WARNING, "overlap": logging.INFO}
 
 
 class SchedulerCore:
@@ -59,7 +59,7 @@ class SchedulerCore:
         if log.isEnabledFor(level):
             # the traceback of a user's error is written here, and nowhere else
             cause = event.error if kind is EventKind.FAILURE else None
-            log.log(level, event.line(), exc_info=cause)
+            log.log(level, event.line(), exc_info=cause, extra={"event": event})
         for callback in self.callbacks.get(kind, ()):
             try:
                 told = callback(event)
@@ -94,6 +94,11 @@ class SchedulerCore:
     def drop_waiting(self) -> None:
         """Cancel what only waits for its moment."""
         for task in list(self._droppable):
+            task.cancel()
+
+    def cancel_rest(self) -> None:
+        """Cancel what was spawned and has not ended: a callback or a broker that hangs."""
+        for task in list(self._tasks):
             task.cancel()
 
     async def settle(self, seconds: float) -> bool:

@@ -27,7 +27,7 @@ class Declaring(ABC):
         action: Handler | Publisher,
         **options: Unpack[JobOptions],
     ) -> Job:
-        """Declare a job with any schedule; may be done while running, on the loop.
+        """Declare a job with any schedule; may be done while running.
 
         Raises ``ConfigurationError`` naming the job, the option and the fix.
         """
@@ -154,8 +154,19 @@ class Declaring(ABC):
         return decorate
 
     def register(self, owner: object) -> None:
-        """Declare every method of an object that ``@every``, ``@cron`` or ``@at`` marked."""
-        for declaration, method in declared_on(owner):
+        """Declare every method of an object that ``@every``, ``@cron`` or ``@at`` marked.
+
+        Raises ``ConfigurationError`` if none is.
+        """
+        found = list(declared_on(owner)) if not isinstance(owner, type) else []
+        if not found:
+            wants = (
+                "make an object of it first"
+                if isinstance(owner, type)
+                else ("mark its methods with @every, @cron or @at")
+            )
+            raise ConfigurationError(f"{owner!r} has no marked methods to register", fix=wants)
+        for declaration, method in found:
             schedule = _schedule(declaration.name, declaration.schedule)
             self.add(declaration.name, schedule, method, **declaration.options)
 

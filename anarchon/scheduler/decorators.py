@@ -57,8 +57,10 @@ def at(name: str, moment: datetime, **options: Unpack[JobOptions]) -> Callable[[
 
 def declared_on(owner: object) -> Iterator[tuple[Declaration, Callable[..., Any]]]:
     """Yield what the methods of an object were marked with, each with the bound method."""
-    for attribute, function in inspect.getmembers_static(type(owner), callable):
-        for declaration in getattr(function, _MARK, ()):
+    for attribute, function in inspect.getmembers_static(type(owner)):
+        # @staticmethod and @classmethod may stand above the mark or below it
+        marked = function if hasattr(function, _MARK) else getattr(function, "__func__", None)
+        for declaration in getattr(marked, _MARK, ()):
             yield declaration, getattr(owner, attribute)
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from anarchon.asking import Answered
-from anarchon.errors import StoreError
+from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from anarchon.events import EventKind
 from anarchon.job import Job, Kind
 from anarchon.keeper import Held
@@ -84,7 +84,9 @@ class LeaseRunner:
                 break
             self._executor.room_of(job).leave()
         # a look tells nothing: it would say "taken" as long as the other's run lasts
-        if answered is not None and answered[1].answer.outcome in _SKIPPED_AS:
+        if answered is None and core.now() > latest:
+            self._skip(job, slot, "late", detail="the store gave no answer in time")
+        elif answered is not None and answered[1].answer.outcome in _SKIPPED_AS:
             self._skip(job, slot, _SKIPPED_AS[answered[1].answer.outcome])
         await self._follow(job, slot, within, answered)
 
@@ -132,14 +134,10 @@ class LeaseRunner:
             answered = await core.asking.claim(claim, deadline=deadline, give_up=give_up)
         except Exception as error:
             core.keeper.drop(held)
-            core.emit(
-                EventKind.ERROR,
-                job.name,
-                slot=slot,
-                detail="claimed without an answer; watched",
-                error=error if not isinstance(error, StoreError) else None,
-                reason=str(error) if isinstance(error, StoreError) else None,
-            )
+            # a store that is away is told of once, not once for each slot
+            if not isinstance(error, StoreUnavailable | OutcomeUnknown):
+                detail = "the store refused the claim; the slot is watched"
+                core.emit(EventKind.ERROR, job.name, slot=slot, detail=detail, error=error)
             await self._take_back(held, deadline)
             return None
         if answered.answer.outcome is not Outcome.WON:
@@ -180,5 +178,5 @@ class LeaseRunner:
         if not self._core.is_stopping:
             self.backups.watch(job, slot)
 
-    def _skip(self, job: Job, slot: datetime, reason: str) -> None:
-        self._core.emit(EventKind.SKIP, job.name, slot=slot, reason=reason)
+    def _skip(self, job: Job, slot: datetime, reason: str, detail: str | None = None) -> None:
+        self._core.emit(EventKind.SKIP, job.name, slot=slot, reason=reason, detail=detail)

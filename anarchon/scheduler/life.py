@@ -76,17 +76,24 @@ class Life:
         try:
             await self._begin_all()
         except (StoreUnavailable, OutcomeUnknown):
-            self._background.append(
-                asyncio.create_task(self._begin_when_back(), name="anarchon-begin")
-            )
+            if not self.core.is_stopping:
+                self._background.append(
+                    asyncio.create_task(self._begin_when_back(), name="anarchon-begin")
+                )
         except BaseException:
             await self.stop(timedelta(0))
             raise
+        if self.core.is_stopping:
+            return  # stopped while it was starting
         self._background.append(asyncio.create_task(self._fire(), name="anarchon-timers"))
         self._background.append(asyncio.create_task(self._keep_up(), name="anarchon-upkeep"))
 
-    async def adopt(self, job: Job) -> None:
-        """Take in a job that was declared while running."""
+    def adopt(self, job: Job) -> None:
+        """Take in a job that was declared while running, beside the caller."""
+        if not self.core.is_stopping:
+            self.core.spawn(self._adopt(job), f"anarchon-adopt-{job.name}")
+
+    async def _adopt(self, job: Job) -> None:
         self._shortest_lease = min(self._shortest_lease, job.lease.total_seconds())
         if self.is_loaded:
             try:
@@ -222,7 +229,9 @@ class Life:
             await self._wait_for_bodies()
             await core.settle(_LAST_WORD)
         await self.asking.close()
-        await core.settle(_LAST_WORD)
+        if not await core.settle(_LAST_WORD):
+            core.cancel_rest()
+            await core.settle(_LAST_WORD)
         await core.keeper.stop()
         self.executor.close()
 

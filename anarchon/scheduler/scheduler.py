@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import signal
 import socket
@@ -34,6 +35,10 @@ from anarchon.scheduler.life import Life
 from anarchon.schedules import Schedule
 from anarchon.store import Backend
 
+log = logging.getLogger("anarchon.scheduler")
+
+_OPTIONS = ("store", "namespace", "name", "grace", "max_threads", "max_publishing", "clock")
+
 
 class Scheduler(Declaring):
     """Runs jobs at their slots, together with every other scheduler on the same store.
@@ -44,7 +49,8 @@ class Scheduler(Declaring):
     shown in the history before a random part that makes every start another instance. The
     job options given here are the defaults of its jobs.
 
-    Not for use from several threads: declare, start and stop it where its loop runs.
+    Start and stop it where its loop runs; jobs may be declared, and the history asked for,
+    from any thread.
     """
 
     def __init__(
@@ -59,8 +65,8 @@ class Scheduler(Declaring):
         clock: Clock | None = None,
         **defaults: Unpack[JobOptions],
     ) -> None:
-        check_defaults(defaults)
-        self._backend = open_backend(store) if isinstance(store, str) else store
+        check_defaults(defaults, _OPTIONS)
+        self._backend = open_backend(store) if isinstance(store, str) else _checked_backend(store)
         self._namespace = _checked_namespace(namespace)
         self._name = name if name is not None else socket.gethostname()
         self._grace = duration(grace, option="grace", allow_zero=True)
@@ -72,18 +78,18 @@ class Scheduler(Declaring):
         self._callbacks: dict[EventKind, list[Callback]] = {}
         self._life: Life | None = None
         self._instance = ""
-        self._adoptions: set[asyncio.Task[None]] = set()
 
     def __repr__(self) -> str:
         life = self._life
+        jobs = f"{len(self._jobs)} job{'' if len(self._jobs) == 1 else 's'}"
         if life is None:
-            return f"<Scheduler {self._name}: {len(self._jobs)} jobs, not running>"
+            return f"<Scheduler {self._name}: {jobs}, not running>"
         held = ", ".join(
             f"{ctx.job}@{rfc3339(ctx.slot)} attempt {ctx.attempt}"
             for ctx in life.executor.under_way()
         )
         holding = f", holding {held}" if held else ""
-        return f"<Scheduler {self._instance}: {len(self._jobs)} jobs{holding}>"
+        return f"<Scheduler {self._instance}: {jobs}{holding}>"
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -138,9 +144,8 @@ class Scheduler(Declaring):
             )
         self._jobs[name] = job
         if self._life is not None:
-            adoption = asyncio.ensure_future(self._life.adopt(job))
-            self._adoptions.add(adoption)
-            adoption.add_done_callback(self._adoptions.discard)
+            # whoever declares may be on another thread than the loop
+            self._life.loop.call_soon_threadsafe(self._life.adopt, job)
         return job
 
     def on(self, event: str, callback: Callback) -> None:
@@ -191,7 +196,9 @@ class Scheduler(Declaring):
     def _job(self, name: str) -> Job:
         if name not in self._jobs:
             raise ConfigurationError(
-                "no such job is declared", job=name, fix=f"use one of {', '.join(self._jobs)}"
+                "no such job is declared",
+                job=name,
+                fix=f"use one of {', '.join(self._jobs)}" if self._jobs else "declare it first",
             )
         return self._jobs[name]
 
@@ -229,6 +236,11 @@ class Scheduler(Declaring):
         life = self._life
         if life is None:
             return
+        if life.loop is not asyncio.get_running_loop():
+            raise NotRunning(
+                "the scheduler runs on another loop: stop it there, or by what"
+                " start_in_background() returned"
+            )
         wait = self._grace if grace is None else duration(grace, option="grace", allow_zero=True)
         try:
             await life.stop(wait)
@@ -253,6 +265,8 @@ class Scheduler(Declaring):
             loop.add_signal_handler(number, ended.set)
         try:
             async with self:
+                if not self._jobs:
+                    log.warning("there are no jobs: nothing is scheduled")
                 await ended.wait()
         finally:
             for number in caught:
@@ -273,6 +287,16 @@ class Scheduler(Declaring):
         trace: TracebackType | None,
     ) -> None:
         await self.stop()
+
+
+def _checked_backend(store: Backend) -> Backend:
+    if callable(getattr(store, "connect", None)):
+        return store
+    raise ConfigurationError(
+        f"{store!r} is neither a URL nor a backend",
+        option="store",
+        fix='write a URL such as "redis://localhost:6379"',
+    )
 
 
 def _checked_namespace(namespace: object) -> str:

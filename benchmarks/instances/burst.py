@@ -17,6 +17,7 @@ class _Publisher:
     """A broker that takes no time at all."""
 
     task = "nothing"
+    sends_to = "nowhere"
 
     def __init__(self) -> None:
         self.lags: list[float] = []

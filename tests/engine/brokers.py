@@ -18,6 +18,7 @@ class Broker:
 
     clock: ManualClock
     task: str = "proj.send"
+    sends_to: str = "nowhere"
     down: bool = False
     #: Instances that cannot reach it.
     cut_off: set[str] = field(default_factory=set)

@@ -107,12 +107,12 @@ async def test_what_a_scheduler_does_can_be_read_off_it(bodies: Bodies) -> None:
         scheduler.every("sync", "1m", bodies.taking(clock, 30), jitter=0)
 
     fleet = Fleet(1, declare, clock=bodies.clock)
-    assert repr(fleet[0].scheduler) == "<Scheduler member0: 1 jobs, not running>"
+    assert repr(fleet[0].scheduler) == "<Scheduler member0: 1 job, not running>"
     async with fleet:
         await fleet.clock.advance_to(slot(61))
         name = fleet[0].scheduler.instance
 
         assert repr(fleet[0].scheduler) == (
-            f"<Scheduler {name}: 1 jobs, holding sync@2026-01-01T00:01:00.000Z attempt 1>"
+            f"<Scheduler {name}: 1 job, holding sync@2026-01-01T00:01:00.000Z attempt 1>"
         )
         assert fleet[0].scheduler.seconds_since_woken() <= 60

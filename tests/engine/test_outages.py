@@ -119,10 +119,9 @@ async def test_a_claim_given_up_is_told_and_its_slot_watched(bodies: Bodies) -> 
         fleet[0].faults.away = True
         await fleet.clock.advance_to(slot(100))
 
-        [error] = fleet.told(EventKind.ERROR)
-        assert (error.slot, error.job) == (slot(60), "sync")
-        assert error.reason is not None
-        assert "away" in error.reason
+        [skip] = fleet.told(EventKind.SKIP)
+        assert (skip.slot, skip.job, skip.reason) == (slot(60), "sync", "late")
+        assert skip.detail == "the store gave no answer in time"
 
 
 @pytest.mark.parametrize("fault", ["away", "silent"])
@@ -167,7 +166,7 @@ async def test_a_claim_given_up_that_was_stored_after_all_is_taken_over(bodies: 
     async with Fleet(1, declare, clock=bodies.clock) as fleet:
         await fleet.clock.advance_to(slot(599))
         fleet[0].faults.loses.update(claim=50, release=50)
-        await fleet.clock.advance_until(lambda: fleet.told(EventKind.ERROR))
+        await fleet.clock.advance_until(lambda: fleet.told(EventKind.SKIP))
         fleet[0].faults.loses.clear()
         assert fleet.clock.monotonic() < 600 + 15
         await fleet.clock.advance(15 + 2 * 5 + 1)

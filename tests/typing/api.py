@@ -102,6 +102,7 @@ scheduler.register(Reports())
 
 class Send:
     task = "proj.send"
+    sends_to = "nowhere"
 
     def publish(self, ctx: RunContext) -> str:
         return "id"

@@ -23,6 +23,7 @@ async def work(ctx: RunContext) -> None:
 
 class Send:
     task = "proj.send"
+    sends_to = "nowhere"
 
     def publish(self, ctx: RunContext) -> str:
         return "id"
@@ -180,6 +181,15 @@ def test_the_fingerprint_stands_for_schedule_and_task() -> None:
     assert job.fingerprint(SLOT) == define("other", Every("1h"), work, {}).fingerprint(SLOT)
 
 
+def test_the_fingerprint_stands_for_where_messages_go() -> None:
+    """Two environments that share a store by mistake are to notice."""
+
+    class Elsewhere(Send):
+        sends_to = "redis://staging"
+
+    assert declared(Send()).fingerprint(SLOT) != declared(Elsewhere()).fingerprint(SLOT)
+
+
 def test_a_lease_is_whole_milliseconds_for_every_store() -> None:
     assert declared(lease=1.2345678).lease == timedelta(milliseconds=1234)
 
@@ -194,13 +204,16 @@ def test_a_lease_is_whole_milliseconds_for_every_store() -> None:
         ({"namespace": ""}, "namespace"),
         ({"namespace": "two\nlines"}, "namespace"),
         ({"leese": "5s"}, "leese"),
+        ({"namepace": "shop"}, "namepace"),
+        ({"timezone": "Europe/Athens"}, "timezone"),
+        ({"store": None}, "store"),
     ],
 )
 def test_a_mistake_in_the_scheduler_s_own_options_names_option_and_fix(
     options: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        Scheduler(MemoryBackend(), **options)
+        Scheduler(**{"store": MemoryBackend(), **options})
 
     assert caught.value.option == option
     assert caught.value.fix
