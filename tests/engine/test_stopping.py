@@ -10,7 +10,7 @@ import pytest
 
 from anarchon.clock import Clock
 from anarchon.errors import NotRunning
-from anarchon.events import EventKind
+from anarchon.events import Event, EventKind
 from anarchon.run import RunContext, RunState
 from anarchon.scheduler import Scheduler
 from anarchon.scheduler.timers import Due
@@ -366,3 +366,63 @@ def hold_claims(member: Member) -> asyncio.Event:
 
     gatherer._send = held  # type: ignore[assignment]
     return gate
+
+
+async def test_a_callback_that_never_ends_does_not_outlive_the_scheduler(bodies: Bodies) -> None:
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        async def hang(event: Event) -> None:
+            await asyncio.Event().wait()
+
+        scheduler.on("start", hang)
+        scheduler.every("sync", "1m", bodies.taking(clock), jitter=0)
+
+    async with Fleet(1, declare, clock=bodies.clock, grace="2s") as fleet:
+        await fleet.clock.advance_to(slot(61))
+        await fleet.stop(fleet[0])
+
+        assert tasks_of_the_engine() == []
+
+
+@pytest.mark.parametrize("fault", ["away", "silent"])
+async def test_a_start_that_is_cancelled_leaves_nothing_behind(bodies: Bodies, fault: str) -> None:
+    fleet = Fleet(1, long_job(bodies), clock=bodies.clock)
+    setattr(fleet[0].faults, fault, True)
+    starting = asyncio.create_task(fleet[0].scheduler.start())
+    await fleet.clock.advance(0 if fault == "away" else 3)
+    starting.cancel()
+    await fleet.clock.advance(30)
+
+    if fault == "away":  # it was done already: that a store is away is no error
+        await fleet.stop(fleet[0])
+    else:
+        assert starting.cancelled()
+    assert tasks_of_the_engine() == []
+    assert "not running" in repr(fleet[0].scheduler)
+
+
+async def test_stopping_twice_at_once_is_stopping_once(bodies: Bodies) -> None:
+    async with Fleet(2, long_job(bodies), clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(61))
+        leaver = runner(fleet, bodies.all[0])
+        both = [asyncio.create_task(leaver.scheduler.stop()) for _ in range(2)]
+        await fleet.clock.advance_until(lambda: all(task.done() for task in both))
+        await asyncio.gather(*both)
+
+        assert len(fleet.told(EventKind.HANDOVER)) == 1
+        await fleet.clock.advance(2 * HEARTBEAT + 0.1)
+        assert bodies.attempts() == [1, 2]
+
+
+async def test_a_stop_while_starting_ends_the_start(bodies: Bodies) -> None:
+    fleet = Fleet(1, long_job(bodies), clock=bodies.clock)
+    fleet[0].faults.silent = True
+    starting = asyncio.create_task(fleet[0].scheduler.start())
+    await fleet.clock.advance(3)
+    stopping = asyncio.create_task(fleet[0].scheduler.stop())
+    await fleet.clock.advance(60)
+    await asyncio.gather(starting, stopping, return_exceptions=True)
+
+    assert tasks_of_the_engine() == []
+    fleet[0].faults.silent = False
+    await fleet.clock.advance_to(slot(130))
+    assert bodies.all == []
