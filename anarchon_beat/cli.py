@@ -11,6 +11,7 @@ VALUED = (
     "-A",
     "--app",
     "--store",
+    "--namespace",
     "--disable",
     "-l",
     "--loglevel",

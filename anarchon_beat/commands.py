@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from anarchon import AnarchonError
+from anarchon_beat import answers
 from anarchon_beat import health as health_command
 from anarchon_beat.config import Loaded, Settings, load
 from anarchon_beat.logs import Level
@@ -24,6 +25,8 @@ def run(arguments: Sequence[str]) -> int:
     """Do what the arguments say; a mistake is told in one line. Return the exit code."""
     try:
         code = anarchon_beat.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+    except click.NoSuchOption as error:
+        return _tell(answers.to_option(error), USAGE)
     except click.ClickException as error:
         return _tell(error.format_message(), error.code if isinstance(error, Mistake) else USAGE)
     except AnarchonError as error:
@@ -56,6 +59,13 @@ class _Commands(click.Group):
             raise _ReaderLeft from None
         return code
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == "beat":
+            raise Mistake(answers.TO_BEAT)
+        return super().resolve_command(ctx, args)
+
 
 @click.group(
     cls=_Commands, invoke_without_command=True, context_settings={"max_content_width": 100}
@@ -65,6 +75,11 @@ class _Commands(click.Group):
     "--store",
     metavar="URL",
     help="Where instances meet; else the app's anarchon_store, its Redis, or a SQLite file.",
+)
+@click.option(
+    "--namespace",
+    metavar="NAME",
+    help="Who shares slots with us; else anarchon_namespace, or the name of the Celery app.",
 )
 @click.option(
     "-l", "--loglevel", metavar="LEVEL", type=Level(), default="WARNING", show_default=True

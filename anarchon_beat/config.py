@@ -17,6 +17,7 @@ class Settings:
 
     app: str | None = None
     store: str | None = None
+    namespace: str | None = None
     disable: tuple[str, ...] = ()
     ignore_beat_scheduler: bool = False
     loglevel: str = "WARNING"
@@ -71,6 +72,11 @@ def _refuse_celery_options(settings: Settings) -> None:
         raise Mistake(
             f"--store is for Celery apps: {settings.app} names its store itself, as Scheduler(url)"
         )
+    if settings.namespace is not None:
+        raise Mistake(
+            f"--namespace is for Celery apps: {settings.app} names its namespace itself, as"
+            " Scheduler(url, namespace=...)"
+        )
     if settings.disable:
         raise Mistake(
             f"--disable is for the entries of Celery apps: leave {settings.disable[0]!r} out"
@@ -88,4 +94,5 @@ def _scheduler_of(app: CeleryApp, settings: Settings) -> Scheduler:
             f"the entries of beat_scheduler {foreign} live elsewhere, and anarchon-beat reads"
             " beat_schedule only; to run that all the same: --ignore-beat-scheduler"
         )
-    return scheduler_for(app, store=settings.store, disabled=settings.disable)
+    named = {} if settings.namespace is None else {"namespace": settings.namespace}
+    return scheduler_for(app, store=settings.store, disabled=settings.disable, **named)

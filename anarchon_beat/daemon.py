@@ -96,7 +96,7 @@ class Daemon:
         starting = asyncio.create_task(self._scheduler.start())
         await self._clock.sleep(0)  # the instance has its name once its start has begun
         if not starting.done() or starting.exception() is None:
-            print(_banner(self._scheduler, self._settings, self._kind), flush=True)
+            self._show_banner()
             log.info("beat: Starting...")
         told = asyncio.create_task(self._told.wait())
         await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
@@ -109,6 +109,16 @@ class Daemon:
         self._beacon.state = "running"
         if not self._scheduler.jobs:
             log.warning("there are no jobs: nothing will be scheduled")
+
+    def _show_banner(self) -> None:
+        said = _about(self._scheduler, self._settings, self._kind)
+        first = f"anarchon-beat v{version('anarchon')} is starting."
+        if self._settings.log_json:
+            # whoever reads JSON, reads all that we write
+            log.info("%s %s", first, ", ".join(f"{name}: {value}" for name, value in said.items()))
+            return
+        lines = [f"    . {name} -> {value}" for name, value in said.items()]
+        print("\n".join([first, "Configuration ->", *lines]), flush=True)
 
     async def _stop(self) -> None:
         log.info("beat: Shutting down...")
@@ -136,8 +146,8 @@ class Daemon:
         os._exit(self._code)
 
 
-def _banner(scheduler: Scheduler, settings: Settings, kind: str) -> str:
-    said = {
+def _about(scheduler: Scheduler, settings: Settings, kind: str) -> dict[str, object]:
+    return {
         "app": f"{settings.app} ({kind})",
         "store": scheduler.store,
         "namespace": scheduler.namespace,
@@ -145,6 +155,3 @@ def _banner(scheduler: Scheduler, settings: Settings, kind: str) -> str:
         "instance": scheduler.instance,
         "logfile": f"{settings.logfile or '[stderr]'}@%{settings.loglevel}",
     }
-    lines = [f"    . {name} -> {value}" for name, value in said.items()]
-    first = f"anarchon-beat v{version('anarchon')} is starting."
-    return "\n".join([first, "Configuration ->", *lines])

@@ -85,7 +85,9 @@ def _imported(name: str, module_name: str) -> ModuleType:
     try:
         return _their_code(name, lambda: import_module(module_name))
     except ModuleNotFoundError as error:
-        raise Mistake(f"-A {name}: there is no module {error.name!r} here") from None
+        raise Mistake(
+            f"-A {name}: there is no module {error.name!r} in {os.getcwd()}, nor where Python looks"
+        ) from None
     except AttributeError as error:
         raise Mistake(f"-A {name}: {told(error)}") from error
 

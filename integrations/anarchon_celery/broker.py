@@ -11,6 +11,8 @@ from typing import Any
 from celery import Celery
 from kombu import Connection, Producer
 
+from anarchon_celery.address import address_of
+
 #: How long one step may take: reaching the broker, sending, hearing its confirmation.
 PATIENCE = 5.0
 
@@ -21,9 +23,12 @@ class Broker:
     """Lends a producer; made when first needed, and made again after any error.
 
     The engine tries again what failed, so nothing here does. For one thread at a time.
+    Raises ``ConfigurationError`` where the app's broker cannot be spoken to at all.
     """
 
     def __init__(self, app: Celery) -> None:
+        #: Where the messages go; no user and no password.
+        self.address = address_of(app)
         self._app = app
         self._open: list[tuple[Connection, Producer]] = []
         # Nobody tells an action that the scheduler has stopped.

@@ -25,6 +25,7 @@ class CeleryPublisher:
 
     def __init__(self, app: Celery, entry: Entry, broker: Broker) -> None:
         self.task = entry.task
+        self.sends_to = broker.address
         self._app = app
         self._entry = entry
         self._broker = broker

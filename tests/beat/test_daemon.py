@@ -214,13 +214,27 @@ def test_a_logfile_takes_the_log(start: Start, tmp_path: Path) -> None:
 
 
 def test_a_log_in_json_is_one_object_a_line(start: Start, tmp_path: Path) -> None:
-    daemon = start("-A", "proj", "-l", "info", "-f", "beat.log", "--log-json")
-    daemon.read_until("instance ->")
+    daemon = start("-A", "proj", "-l", "info", "--log-json")
+    daemon.read_until("published job=add")
     daemon.end(signal.SIGTERM)
 
-    lines = [json.loads(line) for line in (tmp_path / "beat.log").read_text().splitlines()]
+    lines = [json.loads(line) for line in daemon.output.splitlines()]
+    assert "namespace: shop" in lines[0]["message"]
     assert "beat: Starting..." in [line["message"] for line in lines]
-    assert {"time", "level", "logger", "message"} <= set(lines[0])
+    assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
+    published = next(line for line in lines if line.get("event") == "published")
+    assert {"job", "slot", "attempt", "instance", "detail"} <= set(published)
+
+
+def test_the_namespace_of_a_celery_app_may_be_given(start: Start, beat: Beat) -> None:
+    daemon = start("-A", "proj", "--namespace", "shop-staging", "-l", "info")
+    daemon.read_until("published job=add")
+    daemon.end(signal.SIGTERM)
+
+    assert ". namespace -> shop-staging" in daemon.output
+    given = beat("-A", "proj", "--namespace", "shop-staging", "history", "--json")
+    assert json.loads(given.out)["attempts"]
+    assert json.loads(beat("-A", "proj", "history", "--json").out)["attempts"] == []
 
 
 def test_a_celery_schedule_is_published_in_the_words_of_beat(start: Start) -> None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from anarchon import (
@@ -16,6 +17,8 @@ from anarchon import (
     StoreError,
     StoreUnavailable,
 )
+from anarchon_beat.answers import INSTEAD
+from anarchon_beat.commands import anarchon_beat
 from anarchon_beat.mistakes import code_of, one_line
 from tests.beat.canned import CannedBackend
 from tests.beat.conftest import Beat, Told
@@ -97,9 +100,79 @@ def test_a_mistake_in_a_schedule_is_told_with_its_job(beat: Beat, tmp_path: Path
     assert_told_in_one_line(beat("-A", "jobs:mine", "next"), "job 'digest': ", "jobs.py, line 3")
 
 
-@pytest.mark.parametrize("option", ["--nope", "--max-interval=5", "--detach"])
-def test_an_unknown_option_is_told(beat: Beat, option: str) -> None:
-    assert_told_in_one_line(beat("-A", "x", option), option.partition("=")[0])
+def test_a_module_that_is_not_there_is_told_with_the_folder_that_was_searched(
+    beat: Beat, tmp_path: Path
+) -> None:
+    assert_told_in_one_line(beat("-A", "no_such_thing", "next"), str(tmp_path))
+
+
+def test_an_unknown_option_is_told(beat: Beat) -> None:
+    assert_told_in_one_line(beat("-A", "x", "--nope"), "--nope")
+
+
+def options_of_celery_beat() -> list[str]:
+    from celery.bin.beat import beat
+    from celery.bin.celery import celery
+
+    options = [one for one in (*celery.params, *beat.params) if isinstance(one, click.Option)]
+    return sorted({name for one in options for name in (*one.opts, *one.secondary_opts)})
+
+
+@pytest.mark.parametrize("option", options_of_celery_beat())
+def test_every_option_of_celery_beat_is_one_here_or_is_answered(option: str) -> None:
+    ours = {name for one in anarchon_beat.params for name in one.opts}
+
+    assert (option in ours) != (option in INSTEAD)
+
+
+@pytest.mark.parametrize("words", [("-S", "x"), ("--schedule=x",), ("--detach",), ("-sx",)])
+@pytest.mark.parametrize("command", [(), ("run",)])
+def test_an_option_of_celery_beat_is_answered_with_what_to_do_here(
+    beat: Beat, words: tuple[str, ...], command: tuple[str, ...]
+) -> None:
+    option = words[0].partition("=")[0].replace("-sx", "-s")
+
+    assert_told_in_one_line(
+        beat("-A", "x", *command, *words), f"has no option {option}: {INSTEAD[option]}"
+    )
+
+
+def test_the_command_beat_is_answered_with_leaving_it_out(beat: Beat) -> None:
+    assert_told_in_one_line(beat("-A", "x", "beat", "-l", "info"), "leave `beat` out")
+
+
+@pytest.mark.parametrize("command", ["run", "next", "history"])
+@pytest.mark.parametrize("option", ["-A", "--app", "--store", "--namespace"])
+def test_an_option_after_the_command_is_answered_with_its_place(
+    beat: Beat, command: str, option: str
+) -> None:
+    assert_told_in_one_line(beat(command, option, "x"), f"{option} stands before the command")
+
+
+@pytest.mark.parametrize(
+    ("command", "wrong", "right"),
+    [
+        ("next", "--limit", "-n"),
+        ("history", "-n", "--limit"),
+    ],
+)
+def test_the_option_of_the_other_command_is_answered_with_this_ones(
+    beat: Beat, command: str, wrong: str, right: str
+) -> None:
+    assert_told_in_one_line(beat("-A", "x", command, wrong, "3"), f"type {right}")
+
+
+def test_a_broker_whose_transport_is_not_installed_is_told_with_what_to_type(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "proj.py").write_text(
+        "from celery import Celery\napp = Celery('proj', broker='redis://me:hunter2@localhost')"
+    )
+
+    told = without("packaging.version", tmp_path, "-A", "proj", "--store", "memory://")
+
+    assert_told_in_one_line(told, "broker_url", "pip install 'celery[redis]'")
+    assert "hunter2" not in told.err
 
 
 def test_an_unknown_command_is_told(beat: Beat) -> None:
@@ -110,7 +183,7 @@ def test_an_unknown_log_level_is_told(beat: Beat) -> None:
     assert_told_in_one_line(beat("-A", "x", "-l", "loud"), "loud")
 
 
-@pytest.mark.parametrize("option", ["--store=memory://", "--disable=sync"])
+@pytest.mark.parametrize("option", ["--store=memory://", "--disable=sync", "--namespace=x"])
 def test_options_for_celery_apps_are_refused_for_a_scheduler(
     beat: Beat, declared: Callable[[Scheduler], str], option: str
 ) -> None:
