@@ -263,7 +263,11 @@ class Keeper:
         async with self._clock.timeout(deadline):
             if self._store is None:
                 store = self._connect()
-                await store.open()
+                try:
+                    await store.open()
+                except BaseException:
+                    await store.close()
+                    raise
                 self._store = store
             asked_at = self._clock.monotonic()
             reply = await self._store.renew(renewals)

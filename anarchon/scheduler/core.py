@@ -65,7 +65,7 @@ class SchedulerCore:
                 told = callback(event)
                 if inspect.isawaitable(told):
                     self.spawn(_await(callback, told), f"anarchon-on-{kind}")
-            except Exception:
+            except (Exception, SystemExit):
                 log.exception("callback failed: %r on %s", callback, event.line())
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -115,5 +115,5 @@ class SchedulerCore:
 async def _await(callback: Callback, told: Any) -> None:
     try:
         await told
-    except Exception:
+    except (Exception, SystemExit):
         log.exception("callback failed: %r", callback)

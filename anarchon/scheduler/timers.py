@@ -22,7 +22,7 @@ from anarchon.job import Job
 #: A step back of less than this is an estimate that got better, not a clock that was set.
 _STEP_BACK = timedelta(seconds=1)
 #: Missed slots are counted no further: after a night of suspend it does not matter.
-MOST_COUNTED = 100
+MOST_COUNTED = 20
 
 
 @dataclass(frozen=True, slots=True)
