@@ -42,6 +42,13 @@ def _address(app: Celery, url: str | None) -> str:
         ) from error
     except KeyError as error:
         raise ConfigurationError(str(error.args[0]), option="broker_url") from error
+    except TypeError as error:
+        # kombu takes each name in the query of a broker's URL for an argument of its own
+        raise ConfigurationError(
+            f"kombu cannot use the URL: {error}",
+            option="broker_url",
+            fix="write what stands after its ? into broker_transport_options",
+        ) from error
     except ValueError:
         # its text may quote a piece of the password
         raise ConfigurationError(

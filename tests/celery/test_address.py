@@ -105,6 +105,15 @@ def test_a_transport_that_does_not_exist_is_told() -> None:
     assert caught.value.option == "broker_url"
 
 
+def test_a_url_with_a_query_that_kombu_does_not_take_is_told() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        address_of(project(broker_url="redis://host?visibility_timeout=60"))
+
+    assert "'visibility_timeout'" in caught.value.problem
+    assert caught.value.fix is not None
+    assert "broker_transport_options" in caught.value.fix
+
+
 def test_a_url_that_cannot_be_read_is_told_without_its_password() -> None:
     with pytest.raises(ConfigurationError) as caught:
         address_of(project(broker_url="amqp://me:s3cret/x@host"))

@@ -44,6 +44,22 @@ def test_the_store_is_read_in_every_spelling(
     assert store_of(app) == "redis://s"
 
 
+@pytest.mark.parametrize(
+    ("settings", "store"),
+    [
+        ({"ANARCHON_STORE": "redis://bare"}, "redis://bare"),
+        ({"ANARCHON_STORE": "redis://bare", "CELERY_ANARCHON_STORE": "redis://s"}, "redis://s"),
+    ],
+)
+def test_beside_a_namespace_a_bare_name_is_read_where_there_is_no_other(
+    settings: dict[str, Any], store: str
+) -> None:
+    app = Celery("proj", set_as_current=False)
+    app.config_from_object(SimpleNamespace(**settings), namespace="CELERY")
+
+    assert store_of(app) == store
+
+
 def test_a_redis_broker_is_the_store_before_a_redis_result_backend() -> None:
     app = project(broker_url="redis://broker:6379/1", result_backend="redis://results/2")
 
@@ -71,8 +87,6 @@ def test_without_a_redis_the_store_is_a_file_and_that_is_said(
     [
         ("redis://", "redis://localhost/"),
         ("redis://:p%40ss@host:6380/3", "redis://:p%40ss@host:6380/3"),
-        ("redis://host/0?visibility_timeout=43200&socket_timeout=3", "redis://host/0"),
-        ("redis://host?db=4&health_check_interval=5", "redis://host/?db=4"),
         ("rediss://host/1?ssl_cert_reqs=CERT_NONE", "rediss://host/1?ssl_cert_reqs=none"),
         (
             "rediss://host/1?ssl_cert_reqs=required&ssl_ca_certs=%2Fca.pem",
@@ -86,6 +100,20 @@ def test_the_url_of_a_redis_broker_is_told_as_one_of_a_store(broker: str, store:
 
     assert store_of(app) == store
     assert scheduler_for(app).store.startswith(store.partition(":")[0])
+
+
+@pytest.mark.parametrize(
+    ("backend", "store"),
+    [
+        ("redis://host/0?visibility_timeout=43200&socket_timeout=3", "redis://host/0"),
+        ("redis://host?db=4&health_check_interval=5", "redis://host/?db=4"),
+    ],
+)
+def test_what_is_about_celerys_own_client_is_left_out(backend: str, store: str) -> None:
+    app = project(broker_url="amqp://broker", result_backend=backend)
+
+    assert store_of(app) == store
+    assert scheduler_for(app).store.startswith("redis")
 
 
 def test_encryption_set_beside_the_url_counts_too() -> None:
