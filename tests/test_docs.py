@@ -39,7 +39,6 @@ from tests.documents import (
 
 BIN = Path(sys.executable).parent
 COMMANDS = ("", "run", "next", "history", "health", "demo")
-# To be turned on when the tests of the engine cite what they show.
 
 # ---------------------------------------------------------------- Python
 

@@ -1,6 +1,7 @@
 """A FastAPI application whose every worker process runs the schedule; each slot runs once."""
 
 import json
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,8 @@ from anarchon import RunContext, Scheduler
 
 STORE = os.environ.get("STORE", "sqlite:///fastapi_app.db")
 RECORDS = Path(os.environ.get("RECORDS", "records.jsonl"))
+
+logging.basicConfig(level=logging.INFO)  # uvicorn sets up its own loggers only
 
 scheduler = Scheduler(STORE, namespace="fastapi-app")
 
