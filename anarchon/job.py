@@ -213,6 +213,13 @@ def _refuse_unknown(options: Mapping[str, object], beside: Iterable[str] = ()) -
 
 def _kind(action: Handler | Publisher) -> Kind:
     if callable(getattr(action, "publish", None)):
+        for name in ("task", "sends_to"):
+            if not isinstance(getattr(action, name, None), str):
+                raise ConfigurationError(
+                    f"{action!r} publishes, and has no text {name!r}",
+                    option="handler",
+                    fix="give it the attributes of anarchon.Publisher",
+                )
         return Kind.PUBLISH
     if not callable(action):
         raise ConfigurationError(

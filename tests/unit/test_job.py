@@ -132,6 +132,19 @@ def test_an_action_that_cannot_be_called_with_a_context_is_refused(action: objec
     assert error.fix
 
 
+def test_a_publisher_that_does_not_say_where_it_sends_to_is_refused() -> None:
+    class Silent:
+        task = "proj.send"
+
+        def publish(self, ctx: RunContext) -> str:
+            return "id"
+
+    error = refused(action=Silent())
+
+    assert error.option == "handler"
+    assert "sends_to" in error.problem
+
+
 class Worker:
     async def __call__(self, ctx: RunContext) -> None: ...
 
