@@ -5,8 +5,8 @@ Nothing outside this package imports a driver, and no adapter knows another.
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
-from urllib.parse import urlsplit
 
 from anarchon.errors import MissingExtra, UnknownBackend
 from anarchon.store import Backend
@@ -24,6 +24,8 @@ _SCHEMES = {
     "postgresql": ("anarchon.backends.postgres", "PostgresBackend", "postgres"),
 }
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
 
 def open_backend(url: str) -> Backend:
     """Return the backend for a store URL; connects nowhere yet.
@@ -31,11 +33,13 @@ def open_backend(url: str) -> Backend:
     Raises ``UnknownBackend`` for a scheme nobody answers to, ``MissingExtra`` if the driver
     is not installed, and ``ConfigurationError`` for settings the backend cannot read.
     """
-    scheme = urlsplit(url).scheme
+    # not by a parser of URLs: its errors quote what may be a password
+    scheme = url.strip().partition(":")[0].lower()
     if scheme not in _SCHEMES:
         known = ", ".join(f"{name}://" for name in _SCHEMES)
+        named = _SCHEME.match(url.strip())
         raise UnknownBackend(
-            f"no backend answers to {scheme + '://' if scheme else 'a URL without a scheme'}",
+            f"no backend answers to {named[0].lower() if named else 'a URL without a scheme'}",
             option="store",
             fix=f"use one of {known}",
         )

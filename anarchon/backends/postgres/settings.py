@@ -33,7 +33,11 @@ class Settings:
     @classmethod
     def of(cls, url: str, schema: str | None = None) -> Settings:
         """Read a URL. Raises ``ConfigurationError``, in which no part of it is repeated."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            # its text quotes what may be a piece of a password
+            raise _unreadable() from None
         _check_place(parts)
         options = dict(parse_qsl(parts.query))
         named = options.pop("schema", None)
@@ -61,6 +65,13 @@ def _wrong(problem: str, fix: str) -> ConfigurationError:
     return ConfigurationError(problem, option="store", fix=fix)
 
 
+def _unreadable() -> ConfigurationError:
+    return _wrong(
+        "the URL cannot be taken apart",
+        "write the characters @ / ? # : [ ] of a password as %40 %2F %3F %23 %3A %5B %5D",
+    )
+
+
 def _check_place(parts: SplitResult) -> None:
     if parts.scheme not in ("postgres", "postgresql"):
         raise _wrong("the URL is not one of PostgreSQL", "write postgresql://")
@@ -70,10 +81,7 @@ def _check_place(parts: SplitResult) -> None:
     options = [option.partition("=")[0] for option in parts.query.split("&")]
     torn = parts.netloc.count("@") > 1 or parts.fragment or "@" in "".join([parts.path, *options])
     if torn or any(port and not (port.isascii() and port.isdigit()) for port in ports):
-        raise _wrong(
-            "the URL cannot be taken apart",
-            "write the characters @ / ? # : of a password as %40 %2F %3F %23 %3A",
-        )
+        raise _unreadable()
 
 
 def _checked_schema(name: str) -> str:

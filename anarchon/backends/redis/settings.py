@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, parse_url
 from redis.asyncio.connection import UnixDomainSocketConnection as UnixConnection
@@ -58,6 +58,8 @@ _NOT_OURS = {
     "retry_on_timeout",
     "timeout",
 }
+#: Only in the values of these may an @ stand as it is.
+_LOGIN = ("password", "ssl_password", "username")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,24 +110,36 @@ def read_url(url: str) -> Settings:
 
 
 def _split(url: str) -> tuple[SplitResult, int | None]:
+    if url.strip().partition("://")[0].lower() not in _SCHEMES:
+        raise ConfigurationError(
+            "the URL is not one of Redis",
+            option="store",
+            fix=f"use one of {', '.join(name + '://' for name in _SCHEMES)}",
+        )
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         # the error's own text may hold a piece of a password with a slash or a bracket in it
-        raise ConfigurationError(
-            "the URL cannot be read",
-            option="store",
-            fix="write it as redis://USER:PASSWORD@HOST:PORT/DB, with special characters in"
-            " user and password percent-encoded",
-        ) from None
-    if parts.scheme not in _SCHEMES:
-        raise ConfigurationError(
-            f"the Redis backend does not answer to {parts.scheme!r}",
-            option="store",
-            fix=f"use one of {', '.join(name + '://' for name in _SCHEMES)}",
-        )
+        raise _unreadable() from None
+    if _is_torn(parts):
+        raise _unreadable()
     return parts, port
+
+
+def _is_torn(parts: SplitResult) -> bool:
+    """Tell whether pieces of a password with a special character in it pass for other parts."""
+    options = [one for one in parts.query.split("&") if one.partition("=")[0] not in _LOGIN]
+    return bool(parts.fragment) or "@" in "".join([parts.path, *options])
+
+
+def _unreadable() -> ConfigurationError:
+    return ConfigurationError(
+        "the URL cannot be read",
+        option="store",
+        fix="write it as redis://USER:PASSWORD@HOST:PORT/DB, with special characters"
+        " percent-encoded: / as %2F, @ as %40, [ as %5B, # as %23",
+    )
 
 
 def _check(parts: SplitResult) -> None:
@@ -148,9 +162,9 @@ def _check(parts: SplitResult) -> None:
     elif parts.path.strip("/") and not parts.path.strip("/").isdecimal():
         # redis-py would take database 0 without a word
         raise ConfigurationError(
-            f"the database must be a number, not {unquote(parts.path.strip('/'))!r}",
+            "the database must be a number",
             option="store",
-            fix=f"write {parts.scheme}://HOST:PORT/0",
+            fix=f"write {parts.scheme}://HOST:PORT/0, and a / in a password as %2F",
         )
 
 

@@ -85,6 +85,9 @@ def test_what_the_driver_takes_is_passed_on():
         ("postgres://me:s3cret@h/db?schema=pg_jobs", "schema"),
         ("postgres://me:s3cret@h/db?schema=" + "x" * 64, "schema"),
         ("mysql://me:s3cret@h/db", "store"),
+        ("postgres://me:1[s3cret]x@h/db", "store"),
+        ("postgres://me:s3cret\u2100@h/db", "store"),
+        ("postgres://[::1", "store"),
     ],
 )
 def test_what_cannot_be_read_is_refused_without_repeating_it(url, option):
@@ -93,6 +96,7 @@ def test_what_cannot_be_read_is_refused_without_repeating_it(url, option):
 
     assert raised.value.option == option
     assert raised.value.fix
+    assert raised.value.__context__ is None or raised.value.__suppress_context__
     assert "s3" not in str(raised.value)
     assert "cret" not in str(raised.value)
 

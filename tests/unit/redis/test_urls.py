@@ -110,6 +110,19 @@ def test_a_label_names_the_store_and_no_secret(url, label):
         "rediss://u:secret@h?ssl_cert_reqs=maybe",
         "unix://u:secret@",
         "http://u:secret@h",
+        "secret:u@h",
+        "redis://:/secret@h:6379/0",
+        "redis://u:12/secret@h/0",
+        "redis://u:12/secret/0",
+        "redis:/user:secret@h/0",
+        "redis:user:secret@h",
+        "unix://u:12/secret@/tmp/s",
+        "redis://u:12?secret@h/0",
+        "redis://u:12?secret=x@h/0",
+        "redis://u:12#secret@h/0",
+        "redis://u:pa[secret]x@h/0",
+        "redis://u:secret\u2100@h/0",
+        "redis://[::1",
     ],
 )
 def test_what_cannot_be_read_is_refused_without_a_secret(url):
@@ -118,7 +131,40 @@ def test_what_cannot_be_read_is_refused_without_a_secret(url):
 
     chain = [raised.value, raised.value.__cause__]
     assert raised.value.option == "store"
+    assert raised.value.__context__ is None or raised.value.__suppress_context__
     assert not any("sec" in str(error) or "ret@" in str(error) for error in chain)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis:user:secret@h",
+        "redis://u:pa[secret]x@h/0",
+        "postgresql://u:pa[secret]x@h/db",
+        "postgresql://u:secret\u2100@h/db",
+        "redis://[::1",
+        "secret:u@h",
+        "secret@h://",
+        "user:secret@h",
+    ],
+)
+def test_a_backend_is_looked_for_without_repeating_a_secret(url):
+    with pytest.raises(ConfigurationError) as raised:
+        open_backend(url)
+
+    assert (raised.value.option, raised.value.fix is not None) == ("store", True)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__context__ is None or raised.value.__suppress_context__
+
+
+def test_a_password_may_hold_anything_that_is_percent_encoded():
+    connection = read_url("redis://:a%2Fb%5Bc%5D%40%3F%23%3A@h/1").new_connection()
+
+    assert connection.password == "a/b[c]@?#:"
+
+
+def test_an_at_sign_may_stand_in_a_password_of_the_query():
+    assert read_url("redis://h?password=p@ss").new_connection().password == "p@ss"
 
 
 def test_an_unknown_option_is_named_with_those_there_are():
