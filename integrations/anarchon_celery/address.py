@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 from celery import Celery
 
 from anarchon import ConfigurationError
+from anarchon_celery.unreadable import is_torn, unreadable
 
 #: Options of kombu's transports by which projects share one server and no message.
 _DIVIDES = ("global_keyprefix", "master_name", "queue_name_prefix", "region")
@@ -27,11 +28,13 @@ def address_of(app: Celery) -> str:
 
 
 def _address(app: Celery, url: str | None) -> str:
-    scheme = (url or "amqp").partition("://")[0].partition("+")[0]
+    scheme = url.partition("://")[0].partition("+")[0] if "://" in (url or "") else "amqp"
     try:
         connection: Any = app.connection_for_write(url)
         # some find out only here that the library they need is missing
         transport = connection.transport
+        if is_torn(url or "") and not transport.can_parse_url:
+            raise unreadable("broker_url")
         told = _of_url(connection) if transport.can_parse_url else _of_parts(connection)
         connection.release()
     except ImportError as error:
@@ -42,7 +45,11 @@ def _address(app: Celery, url: str | None) -> str:
         ) from error
     except KeyError as error:
         raise ConfigurationError(str(error.args[0]), option="broker_url") from error
+    except ConfigurationError:
+        raise
     except TypeError as error:
+        if is_torn(url or ""):
+            raise unreadable("broker_url") from None
         # kombu takes each name in the query of a broker's URL for an argument of its own
         raise ConfigurationError(
             f"kombu cannot use the URL: {error}",
@@ -50,12 +57,7 @@ def _address(app: Celery, url: str | None) -> str:
             fix="write what stands after its ? into broker_transport_options",
         ) from error
     except ValueError:
-        # its text may quote a piece of the password
-        raise ConfigurationError(
-            "the URL cannot be read",
-            option="broker_url",
-            fix="percent-encode what is special in user and password: / as %2F, @ as %40",
-        ) from None
+        raise unreadable("broker_url") from None
     options = app.conf.broker_transport_options or {}
     divided = "".join(f" {name}={options[name]}" for name in _DIVIDES if options.get(name))
     return f"{transport.driver_type}://{told}{divided}"

@@ -15,6 +15,7 @@ from celery.schedules import crontab
 
 from anarchon import ConfigurationError, Schedule
 from anarchon_celery.schedules import slots_of
+from anarchon_celery.unreadable import unreadable
 
 log = logging.getLogger("anarchon.celery")
 
@@ -70,6 +71,7 @@ def read_entries(
             option="beat_schedule",
             fix='write {"NAME": {"task": ..., "schedule": ...}}',
         )
+    _refuse_unreadable_results(app)
     entries: list[Entry] = []
     problems: list[ConfigurationError] = []
     for name, value in {**_default_entries(app, configured, left_out), **configured}.items():
@@ -81,6 +83,19 @@ def read_entries(
         if entry is not None and not reading.problems:
             entries.append(entry)
     return entries, problems
+
+
+def _refuse_unreadable_results(app: Celery) -> None:
+    """Have an error that may quote a piece of a password now, and not with every message."""
+    try:
+        app.backend  # noqa: B018  # made when it is first looked at
+    except ValueError:
+        raise unreadable("result_backend") from None
+    except ImportError:
+        url = str(app.conf.result_backend)
+        if "@" in url and "://" not in url:
+            # taken for the name of a class, and quoted as one that is not there
+            raise unreadable("result_backend") from None
 
 
 def names_in(app: Celery) -> frozenset[str]:

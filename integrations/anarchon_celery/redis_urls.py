@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from anarchon import ConfigurationError
+from anarchon_celery.unreadable import is_torn, unreadable
 
 _FIX = 'set anarchon_store to the URL of one server, such as "redis://HOST:6379/0"'
 _REDIS = ("redis", "rediss")
@@ -51,7 +52,12 @@ def store_in(option: str, urls: object, use_ssl: object) -> str | None:
         raise ConfigurationError(
             f"{len(listed)} servers cannot be one store", option=option, fix=_FIX
         )
-    return _translated(listed[0], use_ssl)
+    if is_torn(listed[0]):
+        raise unreadable(option)
+    try:
+        return _translated(listed[0], use_ssl)
+    except ValueError:
+        raise unreadable(option) from None
 
 
 def _translated(url: str, use_ssl: object) -> str:

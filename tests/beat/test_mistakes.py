@@ -285,6 +285,34 @@ def test_one_line_keeps_the_words_and_hides_the_passwords() -> None:
     assert one_line(text) == "two problems: first of redis://me:**@host/0 | second"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no redis://:/hunter2@h:6379/0 here", "no redis://**@h:6379/0 here"),
+        ("redis://u:12/hunter2@h/0", "redis://**@h/0"),
+        ("redis:/u:hunter2@h/0", "redis:/**@h/0"),
+        ("redis:u:hunter2@h/0", "redis:**@h/0"),
+        ("amqp://u:a@hunter2@h", "amqp://**@h"),
+        ("job 'a': tell me@example.org at 10:30", "job 'a': tell me@example.org at 10:30"),
+    ],
+)
+def test_whatever_else_may_be_a_password_is_hidden_too(text: str, said: str) -> None:
+    assert one_line(text) == said
+
+
+def test_a_broker_whose_url_cannot_be_read_is_told_without_its_password(
+    beat: Beat, tmp_path: Path
+) -> None:
+    (tmp_path / "proj.py").write_text(
+        "from celery import Celery\napp = Celery('proj', broker='redis://:pa[hunter2]x@h/0')"
+    )
+
+    told = beat("-A", "proj", "next")
+
+    assert_told_in_one_line(told, "broker_url: ", "percent-encode")
+    assert "hunter2" not in told.err
+
+
 def test_a_beat_scheduler_whose_entries_live_elsewhere_is_refused(beat: Beat) -> None:
     told = beat("-A", "tests.beat.projects:in_a_database", "next")
 

@@ -114,12 +114,40 @@ def test_a_url_with_a_query_that_kombu_does_not_take_is_told() -> None:
     assert "broker_transport_options" in caught.value.fix
 
 
-def test_a_url_that_cannot_be_read_is_told_without_its_password() -> None:
+@pytest.mark.parametrize(
+    "broker",
+    [
+        "amqp://me:s3cret/x@host",
+        "amqp://me:12/s3cret@host/vhost",
+        "amqp://me:12?s3cret@host",
+        "amqp://me:12#s3cret@host",
+        "amqp:me:s3cret@host//",
+        "amqp://me:12;s3cret@host",
+        "amqp://me:pa[s3cret]x@host",
+        "redis:/me:s3cret@host:6379/0",
+        "redis:me:s3cret@host:6379/0",
+        "redis://:/s3cret@host:6379/0",
+        "redis://me:12/s3cret@host/0",
+        "redis://me:12?s3cret=x@host/0",
+        "redis://me:s3cret\u2100@host/0",
+        "redis://[::1",
+        ["redis://host/0", "redis://me:12/s3cret@host/0"],
+    ],
+)
+def test_a_url_that_cannot_be_read_is_told_without_its_password(broker: str | list[str]) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        address_of(project(broker_url="amqp://me:s3cret/x@host"))
+        address_of(project(broker_url=broker))
 
-    assert "s3cret" not in str(caught.value)
+    assert caught.value.option == "broker_url"
     assert "%2F" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_an_at_sign_may_stand_percent_encoded_in_a_virtual_host() -> None:
+    app = project(broker_url="amqp://me:s3cret@host/a%40b")
+
+    assert address_of(app) == "amqp://host:5672/a@b"
 
 
 async def test_two_environments_on_one_store_are_told_of_each_other(

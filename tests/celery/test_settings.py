@@ -107,6 +107,7 @@ def test_the_url_of_a_redis_broker_is_told_as_one_of_a_store(broker: str, store:
     [
         ("redis://host/0?visibility_timeout=43200&socket_timeout=3", "redis://host/0"),
         ("redis://host?db=4&health_check_interval=5", "redis://host/?db=4"),
+        ("redis://host?password=p@ss", "redis://host/?password=p%40ss"),
     ],
 )
 def test_what_is_about_celerys_own_client_is_left_out(backend: str, store: str) -> None:
@@ -147,6 +148,64 @@ def test_a_message_about_the_store_tells_no_password() -> None:
         store_of(project(broker_url="sentinel://:s3cret@host;sentinel://:s3cret@other"))
 
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:/s3cret@h:6379/0",
+        "redis://u:12/s3cret@h/0",
+        "redis://u:12?s3cret@h/0",
+        "redis://u:12#s3cret@h/0",
+        "redis://u:pa[s3cret]x@h/0",
+        "redis://u:s3cret\u2100@h/0",
+        "redis://[::1",
+        "redis+socket://u:12/s3cret@h",
+    ],
+)
+@pytest.mark.parametrize(
+    ("option", "settings"),
+    [("broker_url", {}), ("result_backend", {"broker_url": "memory://"})],
+)
+def test_a_redis_whose_url_cannot_be_read_is_told_without_its_password(
+    option: str, settings: dict[str, Any], url: str
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        store_of(project(**{**settings, option: url}))
+
+    assert caught.value.option == option
+    assert "%2F" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("expires", [None, 60])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:pa[s3cret]x@h/0",
+        "redis://:12/s3cret@h/0",
+        "redis://[::1",
+        "s3cret@h",
+    ],
+)
+def test_a_result_backend_that_cannot_be_read_is_told_without_its_password(
+    url: str, expires: int | None
+) -> None:
+    app = project(broker_url="memory://", result_backend=url, result_expires=expires)
+
+    with pytest.raises(ConfigurationError) as caught:
+        scheduler_for(app, store="memory://")
+
+    assert caught.value.option == "result_backend"
+    assert "s3cret" not in str(caught.value)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+def test_a_result_backend_whose_library_is_missing_hinders_no_schedule() -> None:
+    app = project(broker_url="memory://", result_backend="nosuch://h", result_expires=None)
+
+    assert scheduler_for(app, store="memory://").store == "memory://"
 
 
 def test_a_backend_may_be_given_instead_of_a_url() -> None:
