@@ -25,28 +25,50 @@ class Beacon:
         self._pid = os.getpid()
         self._written: tuple[str, bool] = ("", False)
         self._written_at = float("-inf")
+        self._fails = False
         self.state = "starting"
 
     async def shine(self) -> None:
         """Keep the file fresh until cancelled; a file that cannot be written hurts nobody."""
+        while True:
+            self._try_to_show()
+            await self._clock.sleep(_LOOK)
+
+    def _try_to_show(self) -> None:
         try:
-            if self._path is None:
-                self._path = os.path.join(pulse.make_folder(), f"{self._pid}.json")
-                _sweep()
-            while True:
-                self.show()
-                await self._clock.sleep(_LOOK)
+            self.show()
         except OSError as error:
-            log.warning("no health file, so `anarchon-beat health` will fail: %s", error)
+            if not self._fails:
+                log.warning("no health file, so `anarchon-beat health` will fail: %s", error)
+            self._fails = True
+            return
+        if self._fails:
+            log.info("the health file is written again")
+        self._fails = False
 
     def show(self) -> None:
         """Write the file if there is something new to say, or it has become old."""
         now = self._clock.monotonic()
         said = (self.state, self.state == "running" and self._scheduler.is_ready)
-        if self._path is None or (said == self._written and now - self._written_at < _REWRITE):
+        if said == self._written and now - self._written_at < _REWRITE:
             return
-        pulse.write(self._path, self._pulse(*said))
+        # from now on it is tried at every look until it is written
+        self._written_at = float("-inf")
+        if self._path is None:
+            # what sweeps temporary files sweeps folders too
+            pulse.make_folder()
+            if not self._has_written:
+                _sweep()
+        pulse.write(self._where, self._pulse(*said))
         self._written, self._written_at = said, now
+
+    @property
+    def _has_written(self) -> bool:
+        return bool(self._written[0])
+
+    @property
+    def _where(self) -> str:
+        return self._path if self._path is not None else pulse.path_of(self._pid)
 
     def _pulse(self, state: str, ready: bool) -> Pulse:
         return Pulse(
@@ -71,8 +93,8 @@ class Beacon:
 
     def put_out(self) -> None:
         """Remove the file."""
-        if self._path is not None:
-            pulse.remove(self._path)
+        if self._has_written:
+            pulse.remove(self._where)
 
 
 def _sweep() -> None:

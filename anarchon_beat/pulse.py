@@ -73,9 +73,13 @@ def path_of(pid: int) -> str:
 def write(path: str, pulse: Pulse) -> None:
     """Replace the file in one step, so that nobody reads half of it; raises ``OSError``."""
     draft = f"{path}.{os.getpid()}"
-    with open(draft, "w") as file:
-        json.dump(pulse, file)
-    os.replace(draft, path)
+    try:
+        with open(draft, "w") as file:
+            json.dump(pulse, file)
+        os.replace(draft, path)
+    except OSError:
+        remove(draft)
+        raise
 
 
 def read(path: str) -> Pulse | None:
