@@ -67,7 +67,7 @@ def shown(value: object) -> str:
     """Return a user's value as it reads, even where its own ``repr`` fails."""
     try:
         return repr(value)
-    except Exception:
+    except (Exception, SystemExit):
         return f"<{type(value).__qualname__} that cannot be shown>"
 
 

@@ -94,6 +94,8 @@ class Keeper:
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
         self._ready = threading.Event()
+        self._ended = asyncio.Event()
+        self._failure: BaseException | None = None
         self._stopped = False
         self._store: LeaseStore | None = None
         self._failing = False
@@ -103,16 +105,22 @@ class Keeper:
         return f"<Keeper: {len(self._held)} leases>"
 
     def start(self) -> None:
-        """Start renewing; on a thread of its own unless the clock is manual."""
+        """Start renewing; on a thread of its own unless the clock is manual.
+
+        Raises what keeps the thread from having a loop, such as a lack of file descriptors.
+        """
+        loop = asyncio.get_running_loop()
         if self._clock.manual:
-            self._loop = asyncio.get_running_loop()
+            self._loop = loop
             self._task = asyncio.create_task(self._run(), name="anarchon-keeper")
             return
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run_in_thread()), name="anarchon-keeper", daemon=True
+            target=self._live_on_thread, args=(loop,), name="anarchon-keeper", daemon=True
         )
         self._thread.start()
         self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
 
     async def stop(self) -> None:
         """Stop renewing and let the connection go; what is still held will lapse."""
@@ -121,7 +129,8 @@ class Keeper:
         if self._task is not None:
             await self._task
         if self._thread is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+            await self._ended.wait()
+            self._thread.join()
 
     def hold(self, held: Held) -> None:
         """Renew a token from now on; to be called before its claim is sent."""
@@ -162,6 +171,17 @@ class Keeper:
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._wake.set)
+
+    def _live_on_thread(self, starter: asyncio.AbstractEventLoop) -> None:
+        try:
+            asyncio.run(self._run_in_thread())
+        except BaseException as error:
+            self._failure = error
+            log.critical("the keeper has died, and leases will lapse", exc_info=error)
+        finally:
+            self._ready.set()
+            if not starter.is_closed():
+                starter.call_soon_threadsafe(self._ended.set)
 
     async def _run_in_thread(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -19,6 +19,7 @@ from importlib.metadata import version
 from typing import NoReturn
 
 from anarchon import AnarchonError, Scheduler, SystemClock
+from anarchon.scheduler.signals import caught
 from anarchon_beat import logs
 from anarchon_beat.beacon import Beacon
 from anarchon_beat.config import Loaded, Settings, load
@@ -72,9 +73,10 @@ class Daemon:
 
     async def live(self) -> int:
         """Run until told to stop; return the exit code. Raises ``Mistake``."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._on_signal, number)
+        with caught(self._on_signal):
+            return await self._live()
+
+    async def _live(self) -> int:
         shining = asyncio.create_task(self._beacon.shine())
         try:
             await self._start()

@@ -58,7 +58,9 @@ async def run_coroutine(core: SchedulerCore, work: Work, bodies: Bodies) -> Endi
     body.add_done_callback(bodies.discard)
     if not await _ended_in_time(core, work, body):
         body.cancel()
-        await asyncio.wait({body})
+        # as long as the lease is renewed; a body that takes longer to end has failed all the same
+        await _ended_within(core, body, work.held.heartbeat)
+        bodies.discard(body)
         return _timed_out(work)
     if body.cancelled():
         return _judge(work, asyncio.CancelledError("the handler was cancelled"))
@@ -158,13 +160,18 @@ async def _ended_in_time(core: SchedulerCore, work: Work, body: asyncio.Future[A
     if work.job.timeout is None:
         await asyncio.wait({body})
         return True
+    if await _ended_within(core, body, work.job.timeout):
+        return True
+    work.ctx.signal.set("timeout")
+    return False
+
+
+async def _ended_within(core: SchedulerCore, body: asyncio.Future[Any], length: timedelta) -> bool:
     try:
-        async with core.clock.timeout(work.job.timeout.total_seconds()):
+        async with core.clock.timeout(length.total_seconds()):
             await asyncio.wait({body})
     except TimeoutError:
-        if not body.done():
-            work.ctx.signal.set("timeout")
-            return False
+        return body.done()
     return True
 
 

@@ -3,7 +3,9 @@
 1. Wait for a place: an instance claims only what it can start at once.
 2. Make a token and tell the keeper, which renews it from now on.
 3. Claim. An answer that got lost is asked for again under the same token, until the slot is
-   late; then the token is released once, in case the claim was stored, and the slot watched.
+   late; then the token is released once, in case the claim was stored, and the job is
+   recovered when the store answers, as after a gap: however many slots went by without an
+   answer, that is one question.
 4. *Won*: the executor does the rest. *Running*: somebody else does, watch it. *Overlap*:
    watch the run that is in the way, and this slot, which an instance with a later jitter may
    yet win. *Late*: watch it too: if somebody started it in time, its runner may die. *None*:
@@ -43,9 +45,12 @@ _SKIPPED_AS = {
 class LeaseRunner:
     """Claims slots, and sees won ones to their end."""
 
-    def __init__(self, core: SchedulerCore, executor: Executor) -> None:
+    def __init__(
+        self, core: SchedulerCore, executor: Executor, unanswered: Callable[[Job], None]
+    ) -> None:
         self._core = core
         self._executor = executor
+        self._unanswered = unanswered
         self.backups = Backups(core.clock, self._look)
 
     def start(self, due: Due, mode: Mode = Mode.SCHEDULED) -> None:
@@ -136,7 +141,7 @@ class LeaseRunner:
             core.keeper.drop(held)
             # a store that is away is told of once, not once for each slot
             if not isinstance(error, StoreUnavailable | OutcomeUnknown):
-                detail = "the store refused the claim; the slot is watched"
+                detail = "the store refused the claim"
                 core.emit(EventKind.ERROR, job.name, slot=slot, detail=detail, error=error)
             await self._take_back(held, deadline)
             return None
@@ -166,7 +171,7 @@ class LeaseRunner:
             return
         self._executor.room_of(job).leave()
         if answered is None:
-            self._watch(job, slot)
+            self._unanswered(job)
             return
         answer = answered[1].answer
         if answer.outcome is not Outcome.DONE:

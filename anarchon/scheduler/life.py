@@ -28,6 +28,7 @@ LONGEST_SLEEP = 60.0
 #: The first time soon enough for a process that is restarted often.
 _FIRST_UPKEEP, _UPKEEP = timedelta(minutes=10), FINGERPRINT_MEMORY / 2
 _LAST_WORD = 5.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
 
 
 class Life:
@@ -53,7 +54,7 @@ class Life:
         self.core = SchedulerCore(namespace, instance, clock, self.asking, keeper)
         self.core.callbacks = callbacks
         self.executor = Executor(self.core, max_threads=max_threads, max_publishing=max_publishing)
-        self._runner = LeaseRunner(self.core, self.executor)
+        self._runner = LeaseRunner(self.core, self.executor, lambda job: self._recover([job]))
         self._recovery = Recovery(self.core, self._runner)
         self._timers = JobTimers()
         self._rearmed = asyncio.Event()
@@ -63,6 +64,8 @@ class Life:
             (job.lease.total_seconds() for job in jobs.values()), default=15.0
         )
         self._begun: set[str] = set()
+        self._to_recover: dict[str, Job] = {}
+        self._is_recovering = False
         self.is_loaded = False
         self.last_woke = clock.monotonic()
 
@@ -120,10 +123,10 @@ class Life:
             self.is_loaded = not left
 
     async def _begin_when_back(self) -> None:
-        pause = 0.5
+        pause = _FIRST_PAUSE
         while not self.is_loaded:
             await self._clock.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 2, 5.0)
+            pause = min(pause * 2, _LONGEST_PAUSE)
             try:
                 await self._begin_all()
             except (StoreUnavailable, OutcomeUnknown):
@@ -189,15 +192,40 @@ class Life:
             self._recover(self._all_jobs())
 
     def _recover(self, jobs: Sequence[Job]) -> None:
-        if not self.core.is_stopping:
-            self.core.spawn(self._recover_quietly(jobs), "anarchon-recovery")
+        """Recover these jobs as soon as the store answers, beside the caller."""
+        self._to_recover.update((job.name, job) for job in jobs)
+        if not self._is_recovering and not self.core.is_stopping:
+            self._is_recovering = True
+            self.core.spawn(self._recover_all(), "anarchon-recovery")
 
-    async def _recover_quietly(self, jobs: Sequence[Job]) -> None:
-        with self.core.droppable():
-            try:
-                await self._recovery.after_gap(jobs)
-            except StoreError as error:
-                log.warning("not recovered: %s; tried again when the store is back", error)
+    async def _recover_all(self) -> None:
+        pause = _FIRST_PAUSE
+        try:
+            with self.core.droppable():
+                while self._to_recover:
+                    jobs, self._to_recover = self._to_recover, {}
+                    try:
+                        await self._recover_some(tuple(jobs.values()))
+                    except (StoreUnavailable, OutcomeUnknown):
+                        self._to_recover = {**jobs, **self._to_recover}
+                        await self._clock.sleep(pause * random.uniform(0.5, 1.0))
+                        pause = min(pause * 2, _LONGEST_PAUSE)
+        finally:
+            self._is_recovering = False
+
+    async def _recover_some(self, jobs: Sequence[Job]) -> None:
+        try:
+            await self._recovery.after_gap(jobs)
+        except (StoreUnavailable, OutcomeUnknown):
+            raise
+        except StoreError as error:
+            # refused as a whole: the job that poisons the call must not cost the others theirs
+            if len(jobs) == 1:
+                log.error("not recovered: job=%s: %s", jobs[0].name, error)
+                return
+            middle = len(jobs) // 2
+            await self._recover_some(jobs[:middle])
+            await self._recover_some(jobs[middle:])
 
     async def _keep_up(self) -> None:
         """Register anew, so that our editions are not forgotten, and prune."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import signal
 import socket
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -32,6 +31,7 @@ from anarchon.scheduler.background import BackgroundScheduler
 from anarchon.scheduler.core import Callback
 from anarchon.scheduler.declaring import Declaring
 from anarchon.scheduler.life import Life
+from anarchon.scheduler.signals import caught
 from anarchon.schedules import Schedule
 from anarchon.store import Backend
 
@@ -258,19 +258,12 @@ class Scheduler(Declaring):
 
     async def run(self) -> None:
         """Start, run until SIGTERM or SIGINT (or cancelled), and stop."""
-        loop = asyncio.get_running_loop()
         ended = asyncio.Event()
-        caught = (signal.SIGTERM, signal.SIGINT)
-        for number in caught:
-            loop.add_signal_handler(number, ended.set)
-        try:
+        with caught(lambda _: ended.set()):
             async with self:
                 if not self._jobs:
                     log.warning("there are no jobs: nothing is scheduled")
                 await ended.wait()
-        finally:
-            for number in caught:
-                loop.remove_signal_handler(number)
 
     def start_in_background(self) -> BackgroundScheduler:
         """Start on a thread with a loop of its own; what it returns stops it."""

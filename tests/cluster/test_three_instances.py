@@ -33,9 +33,11 @@ def filesystem_broker(folder: Path) -> tuple[str, dict[str, str]]:
 @pytest.fixture(params=["redis-8.0", "postgres-18", "sqlite"])
 def cluster(request, servers, tmp_path) -> Iterator[Cluster]:
     options: dict[str, str] = {}
+    server = None
     if request.param.startswith("redis"):
-        url = servers.get(request.param).url()
-        store, broker = url, url
+        # its own: queue and history of another test would be found on a shared one
+        server = servers.start(request.param)
+        store, broker = server.url(), server.url()
     elif request.param.startswith("postgres"):
         store = f"{servers.get(request.param).url()}?schema={tmp_path.name.lower()}"
         broker, options = filesystem_broker(tmp_path)
@@ -44,6 +46,8 @@ def cluster(request, servers, tmp_path) -> Iterator[Cluster]:
         broker, options = filesystem_broker(tmp_path)
     with Cluster(tmp_path, store, broker, options) as cluster:
         yield cluster
+    if server is not None:
+        server.stop()
 
 
 def harmed_publishers(cluster: Cluster) -> dict[tuple[str, str], bool]:

@@ -326,6 +326,17 @@ async def test_the_calls_of_an_instance_in_an_outage_are_few(bodies: Bodies) -> 
         assert sum(fleet[0].faults.calls.values()) <= 2 * 30
 
 
+async def test_slots_without_an_answer_are_not_kept_one_by_one(bodies: Bodies) -> None:
+    """However long a store is away, one question a job tells what became of them."""
+    async with Fleet(1, job(bodies, "1s"), clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(30))
+        fleet[0].faults.away = True
+        await fleet.clock.advance(600)
+
+        assert fleet[0].scheduler._life is not None
+        assert len(fleet[0].scheduler._life._runner.backups) <= 3
+
+
 async def test_a_store_that_lost_its_data_starts_no_old_slot(bodies: Bodies) -> None:
     """The claim that makes a job's record anew finds its slot below the floor. G5."""
     async with Fleet(2, job(bodies), clock=bodies.clock) as fleet:

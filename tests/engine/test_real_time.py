@@ -8,9 +8,10 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -251,3 +252,29 @@ async def test_history_can_be_read_without_starting(tmp_path: Path) -> None:
     [attempt] = await Scheduler(store).history("once")
     assert (attempt.state, attempt.detail) == ("success", "42")
     assert attempt.started.tzinfo is UTC
+
+
+async def test_a_keeper_that_cannot_have_a_loop_fails_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As without file descriptors: nobody would keep the leases, and nobody waits for it."""
+
+    def run(work: Coroutine[Any, Any, None]) -> None:
+        work.close()
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("anarchon.keeper.asyncio.run", run)
+    scheduler = Scheduler(MemoryBackend())
+
+    with pytest.raises(OSError, match="Too many open files"):
+        await scheduler.start()
+
+    assert "not running" in repr(scheduler)
+
+
+async def test_a_stop_needs_nothing_of_the_loop_s_own_threads() -> None:
+    scheduler = Scheduler(MemoryBackend())
+    await scheduler.start()
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+    await scheduler.stop()
