@@ -28,7 +28,8 @@ def address_of(app: Celery) -> str:
 
 
 def _address(app: Celery, url: str | None) -> str:
-    scheme = url.partition("://")[0].partition("+")[0] if "://" in (url or "") else "amqp"
+    # without a scheme, the first word may be a user and the next a password
+    scheme = url.partition("://")[0].partition("+")[0] if url and "://" in url else "amqp"
     try:
         connection: Any = app.connection_for_write(url)
         # some find out only here that the library they need is missing

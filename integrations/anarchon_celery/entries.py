@@ -64,13 +64,7 @@ def read_entries(
     app: Celery, left_out: Collection[str] = ()
 ) -> tuple[list[Entry], list[ConfigurationError]]:
     """Return the entries of a loaded app, but for those left out, and all that is wrong."""
-    configured = app.conf.beat_schedule
-    if not isinstance(configured, Mapping):
-        raise ConfigurationError(
-            f"{configured!r} is not a mapping",
-            option="beat_schedule",
-            fix='write {"NAME": {"task": ..., "schedule": ...}}',
-        )
+    configured = _configured(app)
     _refuse_unreadable_results(app)
     entries: list[Entry] = []
     problems: list[ConfigurationError] = []
@@ -100,7 +94,18 @@ def _refuse_unreadable_results(app: Celery) -> None:
 
 def names_in(app: Celery) -> frozenset[str]:
     """Return the names that may be left out."""
-    return frozenset((*map(str, app.conf.beat_schedule), CLEANUP))
+    return frozenset((*map(str, _configured(app)), CLEANUP))
+
+
+def _configured(app: Celery) -> Mapping[str, object]:
+    configured: object = app.conf.beat_schedule
+    if isinstance(configured, Mapping):
+        return configured
+    raise ConfigurationError(
+        f"{configured!r} is not a mapping",
+        option="beat_schedule",
+        fix='write {"NAME": {"task": ..., "schedule": ...}}',
+    )
 
 
 def _default_entries(

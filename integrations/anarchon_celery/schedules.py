@@ -57,8 +57,13 @@ def _interval(app: Celery, run_every: object, relative: bool, warn: Warn) -> Eve
         raise _refused(
             f"an interval of {describe(run_every)}, which is always due", "write more than zero"
         )
-    # the nearest whole millisecond, as all slots are
-    interval = timedelta(milliseconds=(run_every // _MICROSECOND + 500) // 1000)
+    try:
+        # the nearest whole millisecond, as all slots are
+        interval = timedelta(milliseconds=(run_every // _MICROSECOND + 500) // 1000)
+    except OverflowError:
+        raise _refused(
+            f"an interval of {describe(run_every)} is too long", "write a shorter one"
+        ) from None
     if not interval:
         raise _refused(f"an interval of {describe(run_every)}", "write one millisecond or more")
     if interval != run_every:
@@ -136,12 +141,14 @@ def _is_zoned(cls: type) -> bool:
 
 
 def _seconds(value: float) -> timedelta:
-    if math.isfinite(value):
-        try:
+    try:
+        if math.isfinite(value):
             return timedelta(seconds=value)
-        except OverflowError:
-            pass
-    raise _refused(f"an interval of {value!r} seconds", "write a number of seconds")
+    except OverflowError:
+        pass
+    # a whole number may have more digits than can be shown
+    shown = "so many" if isinstance(value, int) else repr(value)
+    raise _refused(f"an interval of {shown} seconds", "write a number of seconds")
 
 
 def _unsupported(value: object) -> InvalidSchedule:

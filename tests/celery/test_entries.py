@@ -15,7 +15,7 @@ from celery import Celery
 from celery.beat import BeatLazyFunc, ScheduleEntry
 from celery.schedules import crontab, schedule
 
-from anarchon import Overlap
+from anarchon import ConfigurationError, Overlap
 from anarchon_celery import InvalidEntries, scheduler_for
 from anarchon_celery.entries import CLEANUP, load, read_entries
 from tests.celery.runs import entry_of
@@ -381,11 +381,17 @@ def test_a_name_that_is_no_text_is_refused(app: Celery) -> None:
         scheduler_for(app, store="memory://")
 
 
-def test_a_schedule_that_is_no_mapping_is_refused(app: Celery) -> None:
-    app.conf.beat_schedule = [{"task": "t"}]
+@pytest.mark.parametrize("written", [[{"task": "t"}], None])
+@pytest.mark.parametrize("disabled", [(), ("job",)])
+def test_a_schedule_that_is_no_mapping_is_refused(
+    app: Celery, written: Any, disabled: tuple[str, ...]
+) -> None:
+    app.conf.beat_schedule = written
 
-    with pytest.raises(ValueError, match="beat_schedule"):
-        scheduler_for(app, store="memory://")
+    with pytest.raises(ConfigurationError, match="is not a mapping") as caught:
+        scheduler_for(app, store="memory://", disabled=disabled)
+
+    assert caught.value.option == "beat_schedule"
 
 
 def test_all_problems_of_all_entries_are_told_at_once(app: Celery) -> None:

@@ -298,6 +298,10 @@ class Duck:
         (float("nan"), "number of seconds"),
         (float("inf"), "number of seconds"),
         (1e300, "number of seconds"),
+        pytest.param(10**400, "number of seconds", id="10**400"),
+        pytest.param(10**5000, "number of seconds", id="10**5000"),
+        (timedelta.max, "too long"),
+        (timedelta.min, "more than zero"),
         # made without the library that computes the events
         pytest.param(solar.__new__(solar), "solar", id="solar"),
         (Moody(0, 9), "Moody overrides is_due()"),
