@@ -8,7 +8,10 @@ functions; the others say the same in their own language and are held to it by t
 The record handed in needs only the run of the slot in question and the runs that have not
 ended; runs that have ended matter to nobody but their own slot. A job without a record gets
 one from the first claim or registration that names it, kept whatever the answer is, and from
-nothing else.
+nothing else. Its floor is the time it was made at, so that there is nothing to catch up. But
+jobs are registered before they are claimed: a claim for a slot in time that finds no record
+comes to a store that lost it, and the floor is then right below that slot, which would be
+lost otherwise.
 
 A claim is decided in this order.
 
@@ -33,7 +36,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-from anarchon.clock import EPOCH, to_millis
+from anarchon.clock import EPOCH, MILLISECOND, from_millis, to_millis
 from anarchon.run import Attempt, Overlap, RunState
 from anarchon.store import (
     FINGERPRINT_MEMORY,
@@ -99,11 +102,17 @@ class JobRecord:
     runs: Mapping[datetime, Run] = field(default_factory=dict)
 
     @classmethod
-    def made_at(cls, time: datetime) -> JobRecord:
-        """Make the record of a job met first now: it has nothing to catch up."""
+    def made_by(cls, asked: Claim | Registration, time: datetime) -> JobRecord:
+        """Make the record of a job that this question is the first to name."""
+        if (
+            isinstance(asked, Claim)
+            and asked.mode is Mode.SCHEDULED
+            and timedelta(0) <= time - asked.slot <= asked.within
+        ):
+            return cls(floor=asked.slot - MILLISECOND)
         # whole milliseconds, as every store keeps it: a slot of this very millisecond counts
         # as past, and a moment read back from a store equals the one in memory
-        return cls(floor=EPOCH + timedelta(milliseconds=to_millis(time)))
+        return cls(floor=from_millis(to_millis(time)))
 
 
 @dataclass(frozen=True, slots=True)

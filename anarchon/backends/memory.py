@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from anarchon import rules
-from anarchon.clock import SystemClock
+from anarchon.clock import EPOCH, SystemClock
 from anarchon.rules import JobRecord, Step
 from anarchon.run import Attempt
 from anarchon.store import (
@@ -30,6 +30,10 @@ from anarchon.store import (
 
 Q = TypeVar("Q", Claim, Renewal, Finish, Release, Registration)
 A = TypeVar("A")
+
+
+#: What a job looks like to questions that make no record.
+_NO_RECORD = JobRecord(floor=EPOCH)
 
 
 @dataclass(slots=True)
@@ -78,7 +82,7 @@ class MemoryStore:
         pass
 
     async def claim(self, claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
-        return self._apply(rules.claim, claims, makes_record=True)
+        return self._apply(rules.claim, claims, make=JobRecord.made_by)
 
     async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
         return self._apply(rules.renew, renewals)
@@ -90,7 +94,7 @@ class MemoryStore:
         return self._apply(rules.release, releases)
 
     async def active(self, jobs: Sequence[Registration]) -> Reply[KnownJob]:
-        return self._apply(rules.register, jobs, makes_record=True)
+        return self._apply(rules.register, jobs, make=JobRecord.made_by)
 
     async def history(self, jobs: Sequence[str], limit: int) -> Reply[Attempt]:
         space = self._namespace
@@ -129,16 +133,18 @@ class MemoryStore:
         rule: Callable[[JobRecord, Q, datetime], Step[A]],
         questions: Sequence[Q],
         *,
-        makes_record: bool = False,
+        make: Callable[[Q, datetime], JobRecord] | None = None,
     ) -> Reply[A]:
         space = self._namespace
         with space.lock:
             time = self._now()
             answers = []
             for asked in questions:
-                known = space.records.get(asked.job)
-                step = rule(known or JobRecord.made_at(time), asked, time)
-                if known is not None or makes_record:
+                record = space.records.get(asked.job)
+                if record is None and make is not None:
+                    record = make(asked, time)
+                step = rule(record or _NO_RECORD, asked, time)
+                if record is not None:
                     self._keep(asked.job, step)
                 answers.append(step.answer)
         return Reply(time, tuple(answers))

@@ -178,4 +178,4 @@ async def test_a_batch_of_500_new_jobs_is_met(store, now):
 
     reply = await store.claim([claim_of(now - MINUTE, "t", job=job) for job in jobs])
 
-    assert {answer.outcome for answer in reply.answers} == {Outcome.DONE}
+    assert {answer.outcome for answer in reply.answers} == {Outcome.WON}

@@ -120,12 +120,23 @@ async def test_a_finished_slot_is_done_even_when_it_is_late(ask, due):
 
 async def test_a_job_met_first_has_nothing_to_catch_up(ask, now):
     """The floor starts at the store's time when the record is made."""
-    assert (await ask.claim(now - MINUTE)).outcome is Outcome.DONE
     assert (await ask.claim(now - MINUTE, mode=Mode.CATCH_UP, within=DAY)).outcome is Outcome.DONE
+    assert (await ask.claim(now - MINUTE)).outcome is Outcome.DONE
+
+
+async def test_a_slot_in_time_is_won_though_the_store_lost_its_data(ask, now):
+    """Whoever claims a slot has registered its job: a record that is missing was lost."""
+    assert (await ask.claim(now - MINUTE, within=DAY)).outcome is Outcome.WON
+    assert (await ask.claim(now - 2 * MINUTE, within=DAY)).outcome is Outcome.DONE
+
+
+async def test_a_late_slot_is_not_won_though_the_store_lost_its_data(ask, now):
+    assert (await ask.claim(now - MINUTE, within=MINUTE / 2)).outcome is Outcome.DONE
+    assert (await ask.claim(now - MINUTE / 2, within=DAY)).outcome is Outcome.DONE
 
 
 async def test_a_first_claim_makes_the_record_whatever_it_hears(ask, harness, now):
-    await ask.claim(now - MINUTE)
+    await ask.claim(now - MINUTE, mode=Mode.CATCH_UP)
 
     # raises where there is no record
     await harness.lower_floor([JOB], now - DAY)

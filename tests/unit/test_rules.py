@@ -60,7 +60,7 @@ def _record(*runs: Run, **other) -> JobRecord:
 
 
 def test_a_record_begins_at_a_whole_millisecond():
-    record = JobRecord.made_at(NOW + timedelta(microseconds=1999))
+    record = JobRecord.made_by(Registration("job", "v1"), NOW + timedelta(microseconds=1999))
 
     assert record.floor == NOW + timedelta(milliseconds=1)
     assert (record.fence, record.seen, record.runs) == (0, {}, {})

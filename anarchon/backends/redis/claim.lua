@@ -89,11 +89,12 @@ end
 
 local function start(mark)
   local floor = tonumber(redis.call('HGET', RECORD, 'floor'))
-  if not floor then
-    make_record(time)
-    floor = time
-  end
   local due = tonumber(slot)
+  if not floor then
+    local in_time = mode == 'scheduled' and due <= time and time - due <= tonumber(ARGV[9])
+    floor = in_time and due - 1 or time
+    make_record(floor)
+  end
   if due <= floor then
     return {time, 'done'}
   elseif mode == 'takeover' or time < due then

@@ -71,6 +71,6 @@ local function end_run(slot, run, state, time)
   redis.call('ZREM', OPEN, slot)
 end
 
-local function make_record(time)
-  redis.call('HSET', RECORD, 'floor', time, 'fence', 0)
+local function make_record(floor)
+  redis.call('HSET', RECORD, 'floor', floor, 'fence', 0)
 end

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TypeVar
 
 from anarchon.backends.sqlite import rows
-from anarchon.clock import from_millis, to_millis
+from anarchon.clock import EPOCH, from_millis, to_millis
 from anarchon.rules import JobRecord, Run, Seen, Step
 from anarchon.run import Attempt
 
@@ -29,6 +29,10 @@ _IS_UNFINISHED = "state in ('claimed', 'running')"
 # a join, since SQLite looks up pairs in no index; and crossed, so that it keeps the order
 _ASKED = "with asked (of_job, at_slot) as ({keys}) select"
 _BY_SLOT = "on job = of_job and slot = at_slot"
+
+
+#: What a job looks like that has no record.
+NO_RECORD = JobRecord(floor=EPOCH)
 
 
 class Records:
@@ -229,7 +233,7 @@ class Records:
         self._write("delete from anarchon_attempt where job = ? and slot = ?", gone)
 
     def _before(self, job: str) -> JobRecord:
-        return self._loaded.get(job) or JobRecord.made_at(self.time)
+        return self._loaded.get(job) or NO_RECORD
 
     def _write(self, statement: str, values: list[rows.Row]) -> None:
         if values:

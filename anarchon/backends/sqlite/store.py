@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from anarchon import rules
 from anarchon.backends.sqlite.database import Database
-from anarchon.backends.sqlite.records import Records
+from anarchon.backends.sqlite.records import NO_RECORD, Records
 from anarchon.backends.sqlite.thread import ForkedAway, OwnThread
 from anarchon.clock import from_millis, to_millis
 from anarchon.errors import StoreError
@@ -61,7 +61,7 @@ class SQLiteStore:
 
     async def claim(self, claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
         def work(records: Records) -> list[ClaimAnswer]:
-            return _run(records, rules.claim, claims, makes_record=True)
+            return _run(records, rules.claim, claims, make=JobRecord.made_by)
 
         return await self._call(lambda: self._look_then_write(work))
 
@@ -140,16 +140,18 @@ def _run(
     rule: Callable[[JobRecord, Q, datetime], Step[A]],
     questions: Sequence[Q],
     *,
-    makes_record: bool = False,
+    make: Callable[[Q, datetime], JobRecord] | None = None,
 ) -> list[A]:
     records.load(
         (asked.job for asked in questions), [(asked.job, asked.slot) for asked in questions]
     )
     answers = []
     for asked in questions:
-        known = records.get(asked.job)
-        step = rule(known or JobRecord.made_at(records.time), asked, records.time)
-        if known is not None or makes_record:
+        record = records.get(asked.job)
+        if record is None and make is not None:
+            record = make(asked, records.time)
+        step = rule(record or NO_RECORD, asked, records.time)
+        if record is not None:
             records.apply(asked.job, step)
         answers.append(step.answer)
     return answers
@@ -159,7 +161,7 @@ def _register(records: Records, jobs: Sequence[Registration]) -> list[KnownJob]:
     records.load((asked.job for asked in jobs), fingerprints=True)
     answers = []
     for asked in jobs:
-        record = records.get(asked.job) or JobRecord.made_at(records.time)
+        record = records.get(asked.job) or JobRecord.made_by(asked, records.time)
         step = rules.register(record, asked, records.time)
         records.apply(asked.job, step)
         answers.append(step.answer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -194,7 +195,8 @@ async def test_a_server_that_lost_its_data_has_nothing_to_catch_up(store, admin,
 
     assert (await store.renew([Renewal("a", due, "t")])).answers == (False,)
     assert (await store.finish([Finish("a", due, "t", RunState.SUCCESS)])).answers == (False,)
-    assert await outcome_of(store, claim_of(due)) is Outcome.DONE
+    asked = replace(claim_of(due), mode=Mode.CATCH_UP)
+    assert await outcome_of(store, asked) is Outcome.DONE
     (late,) = (await store.claim([claim_of(await _next_moment(store))])).answers
     assert late.outcome is Outcome.WON
     assert late.fence > first.fence

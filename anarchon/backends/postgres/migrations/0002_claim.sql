@@ -200,6 +200,7 @@ declare
     );
     v_may_win int[] := '{}';
     v_new text[] := '{}';
+    v_floors timestamptz[] := '{}';
     v_time timestamptz;
     v judged;
     i int;
@@ -216,6 +217,13 @@ begin
         v_may_win := v_may_win || i;
         if v.verdict = 'meet' then
             v_new := v_new || p_jobs[i];
+            -- a slot in time that finds no record would be lost to a floor of now
+            v_floors := v_floors || case
+                when p_modes[i] = 'scheduled' and v_asked[i].slot <= v_time
+                    and v_time - v_asked[i].slot <= micros(p_within[i])
+                then v_asked[i].slot - interval '1 millisecond'
+                else v_time
+            end;
         end if;
     end loop;
     if v_may_win = '{}' then
@@ -223,7 +231,8 @@ begin
     end if;
 
     insert into job (namespace, job, floor)
-    select p_namespace, u.name, v_time from unnest(v_new) as u (name) order by u.name collate "C"
+    select p_namespace, u.name, u.floor from unnest(v_new, v_floors) as u (name, floor)
+    order by u.name collate "C"
     on conflict do nothing;
     perform lock_jobs(p_namespace, array(select p_jobs[u.i] from unnest(v_may_win) as u (i)));
     v_time := store_time();
