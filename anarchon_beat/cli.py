@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from anarchon_beat import streams
+
 #: The options before the command that take a value, all of them: `health` is found among
 #: the arguments without click.
 VALUED = (
@@ -24,7 +26,11 @@ VALUED = (
 
 def main() -> int:
     """Do what the command line says and return the exit code."""
-    return run(sys.argv[1:])
+    streams.prepare()
+    try:
+        return run(sys.argv[1:])
+    finally:
+        streams.flush()
 
 
 def run(arguments: Sequence[str]) -> int:

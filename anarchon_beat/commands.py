@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -12,7 +11,7 @@ from typing import Any
 import click
 
 from anarchon import AnarchonError
-from anarchon_beat import answers
+from anarchon_beat import answers, streams
 from anarchon_beat import health as health_command
 from anarchon_beat.config import Loaded, Settings, load
 from anarchon_beat.logs import Level
@@ -33,10 +32,12 @@ def run(arguments: Sequence[str]) -> int:
         return _tell(str(error), code_of(error))
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except _ReaderLeft:
-        # what is left in the buffer goes nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except streams.OutputLost as lost:
+        streams.give_up()
+        if isinstance(lost.reason, BrokenPipeError):
+            # whoever reads has seen enough
+            return 0
+        return _tell(f"standard output: {lost.reason.strerror}", USAGE)
     return code if isinstance(code, int) else 0
 
 
@@ -45,19 +46,17 @@ def _tell(message: str, code: int) -> int:
     return code
 
 
-class _ReaderLeft(Exception):
-    """Whoever reads our output has seen enough of it."""
-
-
-class _Commands(click.Group):
-    def invoke(self, ctx: click.Context) -> Any:
-        # click would take a broken pipe for a failure, as soon as it sees it
+class _Command(click.Command):
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        # this prints the help, and click would take a reader who left for a failure
         try:
-            code = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise _ReaderLeft from None
-        return code
+            return super().make_context(*args, **kwargs)
+        except OSError as error:
+            raise streams.OutputLost(error) from None
+
+
+class _Commands(_Command, click.Group):
+    command_class = _Command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -13,14 +13,13 @@ import gc
 import logging
 import os
 import signal
-import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import NoReturn
 
 from anarchon import AnarchonError, Scheduler, SystemClock
 from anarchon.scheduler.signals import caught
-from anarchon_beat import logs
+from anarchon_beat import logs, streams
 from anarchon_beat.beacon import Beacon
 from anarchon_beat.config import Loaded, Settings, load
 from anarchon_beat.mistakes import INTERRUPTED, Mistake, code_of
@@ -120,7 +119,11 @@ class Daemon:
             log.info("%s %s", first, ", ".join(f"{name}: {value}" for name, value in said.items()))
             return
         lines = [f"    . {name} -> {value}" for name, value in said.items()]
-        print("\n".join([first, "Configuration ->", *lines]), flush=True)
+        try:
+            streams.say("\n".join([first, "Configuration ->", *lines]))
+        except streams.OutputLost as lost:
+            streams.give_up()
+            log.warning("standard output: %s; what goes there is dropped", lost.reason.strerror)
 
     async def _stop(self) -> None:
         log.info("beat: Shutting down...")
@@ -141,11 +144,13 @@ class Daemon:
             await self._scheduler.abandon()
         except Exception as error:
             log.warning("not released: %r; the leases will lapse", error)
-        self._beacon.put_out()
-        self._clean_up()
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(self._code)
+        try:
+            self._beacon.put_out()
+            self._clean_up()
+            logging.shutdown()
+            streams.flush()
+        finally:
+            os._exit(self._code)
 
 
 def _about(scheduler: Scheduler, settings: Settings, kind: str) -> dict[str, object]:

@@ -21,6 +21,7 @@ from anarchon_beat.demo_records import Reader, Record, Verdict, judge
 from anarchon_beat.demo_view import View, open_view
 from anarchon_beat.demo_worker import LEASE, RECORDS, schedules
 from anarchon_beat.mistakes import FOUND_SOMETHING
+from anarchon_beat.streams import say
 from anarchon_beat.times import span
 
 PROCESSES = ("A", "B", "C")
@@ -42,7 +43,7 @@ def run() -> int:
         with open_view(PROCESSES) as view:
             verdict = asyncio.run(Story(folder, cast, view).play())
     except Stuck as stuck:
-        print(f"the demo got stuck: {stuck}; what the processes said is in {folder}")
+        say(f"the demo got stuck: {stuck}; what the processes said is in {folder}")
         return FOUND_SOMETHING
     except KeyboardInterrupt:
         cast.kill_all()
@@ -51,12 +52,12 @@ def run() -> int:
     finally:
         cast.kill_all()
     if verdict.is_kept:
-        print(f"{verdict}: every slot ran once, with one process killed and one frozen")
+        say(f"{verdict}: every slot ran once, with one process killed and one frozen")
         shutil.rmtree(folder, ignore_errors=True)
         return 0
-    print(f"{verdict}: the promise did not hold; what the processes said is in {folder}")
+    say(f"{verdict}: the promise did not hold; what the processes said is in {folder}")
     for job, slot in verdict.lost:
-        print(f"nobody ran {job} of {slot:%H:%M:%S}")
+        say(f"nobody ran {job} of {slot:%H:%M:%S}")
     return FOUND_SOMETHING
 
 

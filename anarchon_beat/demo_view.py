@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from anarchon_beat.demo_records import Record
+from anarchon_beat.streams import say
 from anarchon_beat.tables import console
 
 _ROWS, _NOTES = 12, 6
@@ -49,11 +50,11 @@ class PlainView:
             "end": f"ended by {record.by}",
         }.get(record.what)
         if said is not None and (record.what != "end" or record.job in _LONG_JOBS):
-            print(f"{record.slot:%H:%M:%S}  {record.job:<6}  {said}", flush=True)
+            say(f"{record.slot:%H:%M:%S}  {record.job:<6}  {said}")
 
     def note(self, text: str) -> None:
         """Print it."""
-        print(f"-- {text}", flush=True)
+        say(f"-- {text}")
 
     def mark(self, process: str, state: str) -> None:
         """Say nothing: a note does."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from anarchon_beat import pulse
+from anarchon_beat import pulse, streams
 from anarchon_beat.pulse import LONGEST_SILENCE, Pulse
 
 _ABOUT = """\
@@ -32,12 +32,18 @@ def main(before: Mapping[str, str], after: Sequence[str]) -> int:
     health_file = asked.health_file or before.get("--health-file")
     found, absent = _find(app, pidfile, health_file)
     if not found:
-        print(f"not healthy: {absent}")
-        return 1
+        return _answer(1, f"not healthy: {absent}")
     sick = [told for one in found if (told := complaint(one, ready=asked.ready)) is not None]
-    for told in sick or [_praise(one) for one in found]:
-        print(told)
-    return 1 if sick else 0
+    return _answer(1 if sick else 0, *(sick or [_praise(one) for one in found]))
+
+
+def _answer(code: int, *lines: str) -> int:
+    # the code is the answer: nobody restarts a daemon because a disk is full
+    try:
+        streams.say("\n".join(lines))
+    except streams.OutputLost:
+        streams.give_up()
+    return code
 
 
 class _Parser(argparse.ArgumentParser):

@@ -9,6 +9,7 @@ from datetime import datetime
 from anarchon import AnarchonError, Attempt, Scheduler, SystemClock
 from anarchon.clock import rfc3339
 from anarchon_beat.mistakes import Mistake, code_of
+from anarchon_beat.streams import say
 from anarchon_beat.tables import print_json, print_table
 from anarchon_beat.times import absolute, relative, span
 
@@ -41,7 +42,7 @@ def show(scheduler: Scheduler, jobs: tuple[str, ...], limit: int, *, as_json: bo
             attempts=[_as_json(attempt) for attempt in attempts],
         )
     elif not attempts:
-        print("nothing has run yet")
+        say("nothing has run yet")
     else:
         now = SystemClock().wall()
         print_table(_COLUMNS, (_row(attempt, now) for attempt in attempts), _STYLES)

@@ -75,7 +75,9 @@ def configure(settings: Settings, celery: CeleryApp | None) -> None:
             celery.log.setup_logging_subsystem(loglevel=settings.loglevel, logfile=logfile)
             return
         handler: logging.Handler = (
-            logging.handlers.WatchedFileHandler(logfile) if logfile else logging.StreamHandler()
+            logging.handlers.WatchedFileHandler(logfile, errors="backslashreplace")
+            if logfile
+            else logging.StreamHandler()
         )
     except OSError as error:
         raise Mistake(f"logfile {logfile}: {error.strerror}") from error

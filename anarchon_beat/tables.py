@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-#: A pipe has no width; no table is wider than this.
-_PIPE_WIDTH = 10_000
+from anarchon_beat.streams import say
 
 
 def console() -> Console:
@@ -23,7 +23,6 @@ def console() -> Console:
         file=sys.stdout,
         force_terminal=is_terminal,
         color_system=None if plain else "auto",
-        width=None if is_terminal else _PIPE_WIDTH,
         highlight=False,
         markup=False,
         emoji=False,
@@ -35,24 +34,32 @@ def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[str]], styles: Mapping[str, str]
 ) -> None:
     """Print a table; ``styles`` says which text of a cell has which colour."""
+    shown = [[printable(cell) for cell in row] for row in rows]
+    out = console()
+    if not out.is_terminal:
+        say("\n".join(_plain([columns, *shown])))
+        return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(printable(cell), style=styles.get(cell, "")) for cell in row))
-    out = console()
-    if out.is_terminal:
-        out.print(table)
-        return
+    for row in shown:
+        table.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
     with out.capture() as captured:
         out.print(table)
-    for line in captured.get().splitlines():
-        print(line.rstrip())
+    say(captured.get().rstrip("\n"))
+
+
+def _plain(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Return the lines of a table for whoever reads it column by column."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        yield "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in cells).rstrip()
 
 
 def print_json(version: str, **fields: object) -> None:
     """Print one JSON object that says which layout it has."""
-    print(json.dumps({"version": version, **fields}, indent=2))
+    say(json.dumps({"version": version, **fields}, indent=2))
 
 
 def printable(text: str) -> str:

@@ -182,6 +182,7 @@ def test_a_probe_imports_little_and_none_of_what_is_slow(tmp_path: Path) -> None
         "anarchon_beat.cli",
         "anarchon_beat.health",
         "anarchon_beat.pulse",
+        "anarchon_beat.streams",
     }
     slow = {"asyncio", "dataclasses", "inspect", "logging", "socket", "subprocess", "tempfile"}
     assert loaded.isdisjoint(slow)
