@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 
-from anarchon import ConfigurationError, Job, Scheduler, SystemClock
+from anarchon import ConfigurationError, Job, Schedule, Scheduler, SystemClock
 from anarchon.clock import rfc3339
 from anarchon_beat.mistakes import Mistake
+from anarchon_beat.streams import say
 from anarchon_beat.tables import print_json, print_table
 from anarchon_beat.times import absolute, relative
 
@@ -29,7 +32,7 @@ def show(scheduler: Scheduler, jobs: tuple[str, ...], count: int, *, as_json: bo
             ],
         )
     elif not slots:
-        print("no slot is to come")
+        say("no slot is to come")
     else:
         print_table(
             ("NEXT", "LEFT", "JOB", "SCHEDULE"),
@@ -43,13 +46,20 @@ def show(scheduler: Scheduler, jobs: tuple[str, ...], count: int, *, as_json: bo
 
 def _slots(scheduler: Scheduler, jobs: tuple[str, ...], count: int) -> list[tuple[datetime, Job]]:
     known = {job.name: job for job in scheduler.jobs}
-    names = jobs or tuple(known)
     try:
-        slots = [
-            (slot, name)
-            for name in dict.fromkeys(names)
-            for slot in scheduler.next_slots(name, count)
+        # each job is asked for as many slots as are shown of it, and for one more
+        coming = [
+            _coming(name, slot, known[name].schedule)
+            for name in dict.fromkeys(jobs or known)
+            for slot in scheduler.next_slots(name)
         ]
     except ConfigurationError as error:
         raise Mistake(str(error)) from error
-    return [(slot, known[name]) for slot, name in heapq.nsmallest(count, slots)]
+    return [(slot, known[name]) for slot, name in islice(heapq.merge(*coming), count)]
+
+
+def _coming(name: str, first: datetime, schedule: Schedule) -> Iterator[tuple[datetime, str]]:
+    slot: datetime | None = first
+    while slot is not None:
+        yield slot, name
+        slot = schedule.next_after(slot)

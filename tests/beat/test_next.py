@@ -2,12 +2,13 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
 
-from anarchon import Scheduler
+from anarchon import Every, Scheduler
 from anarchon_beat import times
 from tests.beat.canned import NOW
 from tests.beat.conftest import Beat
@@ -75,6 +76,40 @@ def test_the_json_says_its_version(
             {"job": "sync", "slot": "2026-11-29T12:00:10.000Z", "schedule": "every 40s +10s"}
         ],
     }
+
+
+def test_many_slots_of_many_jobs_cost_what_is_shown(
+    beat: Beat, declared: Callable[[Scheduler], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = Scheduler("memory://")
+    for number in range(300):
+        scheduler.every(f"job {number}", "20s", print)
+    asked = Counter[str]()
+    next_after = Every.next_after
+
+    def counted(schedule: Every, moment: datetime, /) -> datetime | None:
+        asked["times"] += 1
+        return next_after(schedule, moment)
+
+    monkeypatch.setattr(Every, "next_after", counted)
+
+    told = beat("-A", declared(scheduler), "next", "-n", "2000")
+
+    assert told.out.count("\n") == 2001
+    assert asked["times"] <= 300 + 2000
+
+
+def test_columns_are_as_wide_as_a_terminal_shows_them(
+    beat: Beat, declared: Callable[[Scheduler], str]
+) -> None:
+    scheduler = Scheduler("memory://")
+    scheduler.every("\u65e5\u672c", "1d", print)
+    scheduler.every("four", "1d", print)
+
+    lines = beat("-A", declared(scheduler), "next", "-n", "2").out.splitlines()
+
+    assert lines[1].endswith("  four  every 1d")
+    assert lines[2].endswith("  \u65e5\u672c  every 1d")
 
 
 def test_the_entries_of_a_celery_app_are_shown(beat: Beat) -> None:
