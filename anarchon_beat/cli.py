@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from anarchon_beat import streams
-
 #: The options before the command that take a value, all of them: `health` is found among
 #: the arguments without click.
 VALUED = (
@@ -26,9 +24,19 @@ VALUED = (
 
 def main() -> int:
     """Do what the command line says and return the exit code."""
+    try:
+        return _with_safe_streams(sys.argv[1:])
+    except KeyboardInterrupt:
+        # as everything that takes time to import is imported inside, that is caught here too
+        return 130
+
+
+def _with_safe_streams(arguments: Sequence[str]) -> int:
+    from anarchon_beat import streams
+
     streams.prepare()
     try:
-        return run(sys.argv[1:])
+        return run(arguments)
     finally:
         streams.flush()
 

@@ -42,6 +42,18 @@ def test_an_app_that_is_no_module_is_told(beat: Beat) -> None:
     assert_told_in_one_line(beat("-A", "no_such_thing", "next"), "'no_such_thing'")
 
 
+@pytest.mark.parametrize("arguments", ["-A jobs:mine next", "-A jobs:mine", "-A jobs next"])
+def test_a_folder_that_was_removed_is_told(tmp_path: Path, arguments: str) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"rmdir ../gone && exec {sys.executable} -m anarchon_beat {arguments}"
+
+    done = subprocess.run(["sh", "-c", script], cwd=gone, capture_output=True, text=True)
+
+    told = Told(done.returncode, done.stdout, done.stderr)
+    assert_told_in_one_line(told, "the folder that this was started in is gone")
+
+
 def test_a_name_that_cannot_be_a_module_is_told(beat: Beat) -> None:
     assert_told_in_one_line(beat("-A", "my-app:x", "next"), "'my-app'")
 
@@ -243,6 +255,45 @@ def without(package: str, folder: Path, *arguments: str) -> Told:
         [sys.executable, "-c", script, *arguments], cwd=folder, capture_output=True, text=True
     )
     return Told(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("anarchon_beat.streams", "health"),
+        ("anarchon_beat.health", "health"),
+        ("anarchon_beat.commands", "--version"),
+        ("click", "--version"),
+        ("anarchon_beat.find", "-A jobs:local"),
+        ("jobs", "-A jobs:local"),
+        ("jobs", "-A jobs:local next"),
+        ("anarchon_beat.next", "-A jobs:local next"),
+    ],
+)
+def test_an_interrupt_while_it_is_loading_is_code_130(
+    tmp_path: Path, module: str, arguments: str
+) -> None:
+    (tmp_path / "jobs.py").write_text("from anarchon import Scheduler\nlocal = Scheduler('x:')")
+    script = (
+        "import os, signal, sys\n"
+        "class Impatient:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, Impatient())\n"
+        "from anarchon_beat.cli import main\n"
+        "sys.exit(main())"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+
+    assert Told(done.returncode, done.stdout, done.stderr.strip()) == Told(130, "", "")
 
 
 def test_a_store_that_is_away_is_code_3(beat: Beat) -> None:
