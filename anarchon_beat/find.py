@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 def find(name: str) -> Scheduler | CeleryApp:
     """Return the app or scheduler of this name; raises ``Mistake``."""
-    cwd = os.getcwd()
+    try:
+        cwd = os.getcwd()
+    except FileNotFoundError:
+        raise Mistake("the folder that this was started in is gone: change to another") from None
     if cwd not in sys.path:
         # as `celery` does, but for good: a task may be imported when it is first due
         sys.path.insert(0, cwd)
