@@ -47,19 +47,23 @@ class Event:
     detail: str | None = None
     error: BaseException | None = None
 
+    def fields(self) -> dict[str, object]:
+        """Return what the event says besides its kind, in an order that never changes."""
+        said = {
+            "job": self.job,
+            "slot": rfc3339(self.slot) if self.slot is not None else None,
+            "attempt": self.attempt,
+            "instance": self.instance,
+            "reason": self.reason,
+            "count": self.count,
+            "detail": self.detail,
+            "error": shown(self.error) if self.error is not None else None,
+        }
+        return {name: value for name, value in said.items() if value is not None}
+
     def line(self) -> str:
-        """Return the event as one line of ``key=value``, in an order that never changes."""
-        pairs: tuple[tuple[str, object], ...] = (
-            ("job", self.job),
-            ("slot", rfc3339(self.slot) if self.slot is not None else None),
-            ("attempt", self.attempt),
-            ("instance", self.instance),
-            ("reason", self.reason),
-            ("count", self.count),
-            ("detail", self.detail),
-            ("error", shown(self.error) if self.error is not None else None),
-        )
-        said = " ".join(f"{key}={_quoted(value)}" for key, value in pairs if value is not None)
+        """Return the event as one line of ``key=value``."""
+        said = " ".join(f"{name}={_quoted(value)}" for name, value in self.fields().items())
         return f"{self.kind} {said}"
 
 

@@ -11,7 +11,6 @@ import click
 
 from anarchon import Event
 from anarchon.clock import rfc3339
-from anarchon.events import shown
 from anarchon_beat.config import Settings
 from anarchon_beat.find import CeleryApp
 from anarchon_beat.mistakes import Mistake
@@ -40,26 +39,10 @@ class JsonFormatter(logging.Formatter):
         }
         event = getattr(record, "event", None)
         if isinstance(event, Event):
-            said.update(_fields(event))
+            said.update({"event": event.kind.value, **event.fields()})
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
         return json.dumps(said)
-
-
-def _fields(event: Event) -> dict[str, object]:
-    """Return what an event says, under the names that its line in text has; nothing empty."""
-    said = {
-        "event": event.kind.value,
-        "job": event.job,
-        "slot": rfc3339(event.slot) if event.slot is not None else None,
-        "attempt": event.attempt,
-        "instance": event.instance,
-        "reason": event.reason,
-        "count": event.count,
-        "detail": event.detail,
-        "error": shown(event.error) if event.error is not None else None,
-    }
-    return {name: value for name, value in said.items() if value is not None}
 
 
 def configure(settings: Settings, celery: CeleryApp | None) -> None:
