@@ -31,8 +31,8 @@ def from_millis(millis: int) -> datetime:
 
 def rfc3339(moment: datetime) -> str:
     """Write a UTC moment as RFC 3339 with milliseconds, and ``Z``."""
-    whole, millis = divmod(to_millis(moment), 1000)
-    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{millis:03d}Z"
+    utc = moment.astimezone(UTC).replace(tzinfo=None)
+    return f"{utc.isoformat(timespec='milliseconds')}Z"
 
 
 class Timer(Protocol):

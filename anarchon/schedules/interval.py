@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from anarchon.clock import EPOCH, MILLISECOND
 from anarchon.durations import describe, duration
 from anarchon.errors import ConfigurationError, InvalidSchedule
 from anarchon.schedules.moments import (
-    EPOCH,
     as_utc,
     refuse_finer_than_milliseconds,
     refuse_naive,
 )
 from anarchon.schedules.schedule import digest
-
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -63,7 +61,7 @@ class Every:
 
     def canonical(self) -> str:
         """Return interval and phase in milliseconds."""
-        return f"every {self.interval // _MILLISECOND}ms from {self.phase // _MILLISECOND}ms"
+        return f"every {self.interval // MILLISECOND}ms from {self.phase // MILLISECOND}ms"
 
     def fingerprint(self, now: datetime, /) -> str:
         """Return the hash of the canonical text: an interval needs nothing else."""

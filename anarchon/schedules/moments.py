@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from anarchon.clock import EPOCH, MILLISECOND
 from anarchon.errors import InvalidSchedule
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
 _FIRST = datetime.min.replace(tzinfo=UTC)
 _LAST = datetime.max.replace(tzinfo=UTC)
 
@@ -43,14 +42,9 @@ def refuse_naive(moment: object, option: str) -> datetime:
 def refuse_finer_than_milliseconds(value: datetime | timedelta, option: str) -> None:
     """Refuse a moment or a length of time that is not whole milliseconds."""
     since = value - EPOCH if isinstance(value, datetime) else value
-    if since % _MILLISECOND:
+    if since % MILLISECOND:
         raise InvalidSchedule(
             f"{value} is not whole milliseconds",
             option=option,
             fix="slots are whole milliseconds; round it",
         )
-
-
-def as_text(moment: datetime) -> str:
-    """Write a UTC moment as RFC 3339 with milliseconds and ``Z``."""
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from anarchon.clock import rfc3339
 from anarchon.schedules.moments import (
-    as_text,
     as_utc,
     refuse_finer_than_milliseconds,
     refuse_naive,
@@ -40,7 +40,7 @@ class At:
 
     def canonical(self) -> str:
         """Return the instant, in UTC."""
-        return f"at {as_text(self.moment)}"
+        return f"at {rfc3339(self.moment)}"
 
     def fingerprint(self, now: datetime, /) -> str:
         """Return the hash of the canonical text: an instant needs nothing else."""
@@ -50,4 +50,4 @@ class At:
         return self.canonical()
 
     def __repr__(self) -> str:
-        return f"At({as_text(self.moment)})"
+        return f"At({rfc3339(self.moment)})"
