@@ -13,7 +13,8 @@ from datetime import datetime
 from typing import TypeVar
 
 from anarchon import rules
-from anarchon.clock import EPOCH, SystemClock
+from anarchon.backends.steps import Q, answered
+from anarchon.clock import SystemClock
 from anarchon.rules import JobRecord, Step
 from anarchon.run import Attempt
 from anarchon.store import (
@@ -28,12 +29,7 @@ from anarchon.store import (
     Reply,
 )
 
-Q = TypeVar("Q", Claim, Renewal, Finish, Release, Registration)
 A = TypeVar("A")
-
-
-#: What a job looks like to questions that make no record.
-_NO_RECORD = JobRecord(floor=EPOCH)
 
 
 @dataclass(slots=True)
@@ -138,15 +134,9 @@ class MemoryStore:
         space = self._namespace
         with space.lock:
             time = self._now()
-            answers = []
-            for asked in questions:
-                record = space.records.get(asked.job)
-                if record is None and make is not None:
-                    record = make(asked, time)
-                step = rule(record or _NO_RECORD, asked, time)
-                if record is not None:
-                    self._keep(asked.job, step)
-                answers.append(step.answer)
+            answers = answered(
+                rule, questions, time, get=space.records.get, keep=self._keep, make=make
+            )
         return Reply(time, tuple(answers))
 
     def _keep(self, job: str, step: Step[A]) -> None:

@@ -14,7 +14,8 @@ from itertools import chain
 from typing import TypeVar
 
 from anarchon.backends.sqlite import rows
-from anarchon.clock import EPOCH, from_millis, to_millis
+from anarchon.backends.steps import NO_RECORD
+from anarchon.clock import from_millis, to_millis
 from anarchon.rules import JobRecord, Run, Seen, Step
 from anarchon.run import Attempt
 
@@ -29,10 +30,6 @@ _IS_UNFINISHED = "state in ('claimed', 'running')"
 # a join, since SQLite looks up pairs in no index; and crossed, so that it keeps the order
 _ASKED = "with asked (of_job, at_slot) as ({keys}) select"
 _BY_SLOT = "on job = of_job and slot = at_slot"
-
-
-#: What a job looks like that has no record.
-NO_RECORD = JobRecord(floor=EPOCH)
 
 
 class Records:

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from anarchon import rules
 from anarchon.backends.sqlite.database import Database
-from anarchon.backends.sqlite.records import NO_RECORD, Records
+from anarchon.backends.sqlite.records import Records
 from anarchon.backends.sqlite.thread import ForkedAway, OwnThread
+from anarchon.backends.steps import answered
 from anarchon.clock import from_millis, to_millis
 from anarchon.errors import StoreError
 from anarchon.rules import JobRecord, Step
@@ -145,27 +146,19 @@ def _run(
     records.load(
         (asked.job for asked in questions), [(asked.job, asked.slot) for asked in questions]
     )
-    answers = []
-    for asked in questions:
-        record = records.get(asked.job)
-        if record is None and make is not None:
-            record = make(asked, records.time)
-        step = rule(record or NO_RECORD, asked, records.time)
-        if record is not None:
-            records.apply(asked.job, step)
-        answers.append(step.answer)
-    return answers
+    return answered(rule, questions, records.time, get=records.get, keep=records.apply, make=make)
 
 
 def _register(records: Records, jobs: Sequence[Registration]) -> list[KnownJob]:
     records.load((asked.job for asked in jobs), fingerprints=True)
-    answers = []
-    for asked in jobs:
-        record = records.get(asked.job) or JobRecord.made_by(asked, records.time)
-        step = rules.register(record, asked, records.time)
-        records.apply(asked.job, step)
-        answers.append(step.answer)
-    return answers
+    return answered(
+        rules.register,
+        jobs,
+        records.time,
+        get=records.get,
+        keep=records.apply,
+        make=JobRecord.made_by,
+    )
 
 
 def _newest(records: Records, jobs: Sequence[str], limit: int) -> list[Attempt]:
