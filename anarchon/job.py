@@ -22,6 +22,8 @@ Handler = Callable[[RunContext], Awaitable[object] | object]
 
 _LONGEST_NAME = 200
 _SHORTEST_LEASE = timedelta(seconds=1)
+_SHORTEST_HEARTBEAT = timedelta(milliseconds=100)
+_LONGEST = timedelta(days=3650)
 
 
 class Publisher(Protocol):
@@ -121,6 +123,12 @@ def define(
     _check_name(name)
     try:
         _refuse_unknown(options)
+        if options.get("timeout") is not None and callable(getattr(action, "publish", None)):
+            raise ConfigurationError(
+                "a message is not timed",
+                option="timeout",
+                fix="limit the task itself, as by Celery's time_limit",
+            )
         return _define(name, schedule, action, {**(defaults or {}), **options})
     except ConfigurationError as error:
         raise error.of_job(name) from None
@@ -141,7 +149,7 @@ def _define(
         value = options.get(option)
         if value is None:
             return default
-        return duration(value, option=option, allow_zero=allow_zero)
+        return _bounded(option, duration(value, option=option, allow_zero=allow_zero))
 
     lease = _whole_millis(length("lease", timedelta(seconds=15)))
     if lease < _SHORTEST_LEASE:
@@ -158,6 +166,12 @@ def _define(
             option="heartbeat",
             fix=f"write less than {describe(lease / 2)}, or leave it out for a third of the lease",
         )
+    if heartbeat < _SHORTEST_HEARTBEAT:
+        raise ConfigurationError(
+            f"{describe(heartbeat)} is shorter than an answer of the store may take",
+            option="heartbeat",
+            fix=f"write {describe(_SHORTEST_HEARTBEAT)} or more",
+        )
     catch_up = length("catch_up", timedelta(minutes=5), allow_zero=True)
     max_late = length("max_late", catch_up or timedelta(minutes=5))
     jitter = length("jitter", timedelta(milliseconds=500), allow_zero=True)
@@ -168,22 +182,39 @@ def _define(
             option="jitter",
             fix="write less jitter, or a longer max_late",
         )
-    timeout = options.get("timeout")
+    kind = _kind(action)
     return Job(
         name=name,
         schedule=schedule,
         action=action,
-        kind=_kind(action),
+        kind=kind,
         jitter=jitter,
         max_late=max_late,
         lease=lease,
         heartbeat=heartbeat,
         catch_up=catch_up,
-        timeout=None if timeout is None else duration(timeout, option="timeout"),
+        timeout=_timeout(kind, options.get("timeout")),
         max_attempts=_whole_number("max_attempts", options.get("max_attempts", 3)),
         overlap=_overlap(options.get("overlap", Overlap.SKIP)),
         history_limit=_whole_number("history_limit", options.get("history_limit", 1000)),
     )
+
+
+def _bounded(option: str, length: timedelta) -> timedelta:
+    if length > _LONGEST:
+        raise ConfigurationError(
+            f"{describe(length)} is longer than anybody waits",
+            option=option,
+            fix=f"write {describe(_LONGEST)} or less",
+        )
+    return length
+
+
+def _timeout(kind: Kind, value: Any) -> timedelta | None:
+    # a message is sent within seconds, or tried again; the scheduler's default is for handlers
+    if value is None or kind is Kind.PUBLISH:
+        return None
+    return _bounded("timeout", duration(value, option="timeout"))
 
 
 def _check_name(name: object) -> None:
@@ -232,6 +263,12 @@ def _kind(action: Handler | Publisher) -> Kind:
     method = type(inner).__call__ if callable(inner) else None
     if inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(method):
         return Kind.COROUTINE
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise ConfigurationError(
+            f"{inner!r} yields, and nobody would ask it for more",
+            option="handler",
+            fix="give a function that returns when the work is done",
+        )
     return Kind.THREAD
 
 

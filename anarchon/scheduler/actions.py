@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
+import inspect
 import json
 import random
 from collections.abc import Callable
@@ -75,10 +76,13 @@ async def run_on_thread(
     ``leave`` is called when the thread is free, which is later than the answer when the
     attempt timed out.
     """
-    call = functools.partial(
-        contextvars.copy_context().run, _outcome_of_call, cast(Handler, work.job.action), work.ctx
-    )
-    body = asyncio.get_running_loop().run_in_executor(threads, call)
+    call = functools.partial(contextvars.copy_context().run, _outcome_of_call, core, work)
+    try:
+        body = asyncio.get_running_loop().run_in_executor(threads, call)
+    except RuntimeError as error:
+        # no thread could be started; the call stays in line all the same, and will find it is over
+        leave()
+        return Ending(RunState.INTERRUPTED, error=error)
     body.add_done_callback(lambda _: leave())
     bodies.add(body)
     try:
@@ -124,8 +128,7 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
 
 
 def _send(core: SchedulerCore, work: Work) -> _Returned | BaseException:
-    # it may have waited in line for this thread: what was true at the claim may not be now
-    if work.ctx.signal.is_set() or not work.held.is_trusted_at(core.clock.monotonic()):
+    if not _may_begin(core, work):
         return LeaseLost()
     try:
         # whatever it returns was sent: to try again would send it twice
@@ -144,11 +147,27 @@ async def _outcome_of_coroutine(handler: Handler, ctx: RunContext) -> object:
         return error
 
 
-def _outcome_of_call(handler: Handler, ctx: RunContext) -> object:
+def _outcome_of_call(core: SchedulerCore, work: Work) -> object:
+    if not _may_begin(core, work):
+        work.ctx.signal.set("lease_lost")
+        return LeaseLost()
     try:
-        return _Returned(handler(ctx))
+        result = cast(Handler, work.job.action)(work.ctx)
     except BaseException as error:
         return error
+    if not inspect.isawaitable(result):
+        return _Returned(result)
+    if inspect.iscoroutine(result):
+        result.close()
+    return TypeError(
+        f"the handler returned {shown(result)}, which nobody awaits: declare it with async def"
+    )
+
+
+def _may_begin(core: SchedulerCore, work: Work) -> bool:
+    # it may have waited in line for this thread: what was true at the claim may not be now
+    held = work.held
+    return not (held.over or held.signal.is_set() or not held.is_trusted_at(core.clock.monotonic()))
 
 
 @dataclass(frozen=True, slots=True)

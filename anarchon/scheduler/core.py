@@ -85,6 +85,8 @@ class SchedulerCore:
         """Let a stop cancel the calling task in here: it waits, and has asked for nothing yet."""
         task = asyncio.current_task()
         assert task is not None, "only tasks wait"
+        if self.is_stopping:
+            raise asyncio.CancelledError
         self._droppable.add(task)
         try:
             yield
@@ -100,6 +102,10 @@ class SchedulerCore:
         """Cancel what was spawned and has not ended: a callback or a broker that hangs."""
         for task in list(self._tasks):
             task.cancel()
+
+    def spawned(self, task: asyncio.Task[Any] | None) -> bool:
+        """Tell whether a task is one of those that ``settle`` awaits."""
+        return task in self._tasks
 
     async def settle(self, seconds: float) -> bool:
         """Wait until everything that was spawned has ended; tell whether it has."""

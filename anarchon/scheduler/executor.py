@@ -68,16 +68,20 @@ class Executor:
         assert answer.lease is not None, "a won claim tells its lease"
         core.keeper.grant(held, answer.lease, won.asked_at)
         leave = self.room_of(job).leave
-        if core.is_stopping or not held.is_trusted_at(core.clock.monotonic()):
-            leave()
-            return await self._give_back(job, held, answer.attempt, Ending(RunState.INTERRUPTED))
-        ctx = self._begin(job, held, answer)
-        self._under_way[held.token] = ctx
         try:
-            ending = await self._act(Work(job, ctx, held, within), leave)
+            if core.is_stopping or not held.is_trusted_at(core.clock.monotonic()):
+                leave()
+                ending = Ending(RunState.INTERRUPTED)
+            else:
+                ctx = self._begin(job, held, answer)
+                self._under_way[held.token] = ctx
+                ending = await self._act(Work(job, ctx, held, within), leave)
             held.over = True
+            # from here on the lease is kept until the end is stored
+            held.renew_until = float("inf")
             if ending.state is RunState.INTERRUPTED:
-                return await self._give_back(job, held, answer.attempt, ending)
+                await self._give_back(job, held, answer.attempt, ending)
+                return False
             return await self._record(job, held, answer.attempt, ending)
         finally:
             # a lease that was renewed after a mistake of ours would keep the run from others
@@ -128,8 +132,6 @@ class Executor:
         except StoreError as error:
             self._not_stored(job, held, attempt, "its end was not recorded", error)
             return False
-        finally:
-            core.keeper.drop(held)
         if not accepted.answer:
             core.emit(
                 EventKind.LEASE_LOST,
@@ -150,13 +152,18 @@ class Executor:
         )
         return True
 
-    async def _give_back(self, job: Job, held: Held, attempt: int, ending: Ending) -> bool:
+    async def _give_back(self, job: Job, held: Held, attempt: int, ending: Ending) -> None:
         """Release a lease, so that a backup need not wait for it to lapse."""
         core = self._core
         reason = held.signal.reason
         if reason is not None:
             core.emit(
-                EventKind.INTERRUPTED, job.name, slot=held.slot, attempt=attempt, reason=reason
+                EventKind.INTERRUPTED,
+                job.name,
+                slot=held.slot,
+                attempt=attempt,
+                reason=reason,
+                error=ending.error,
             )
         release = Release(job.name, held.slot, held.token)
         try:
@@ -165,14 +172,12 @@ class Executor:
             )
         except StoreError as error:
             self._not_stored(job, held, attempt, "not handed over; it will lapse", error)
-            return False
-        finally:
-            core.keeper.drop(held)
-        if accepted.answer:
-            core.emit(EventKind.HANDOVER, job.name, slot=held.slot, attempt=attempt)
-        elif reason == "lease_lost":
+            return
+        if not accepted.answer and reason == "lease_lost":
             core.emit(EventKind.LEASE_LOST, job.name, slot=held.slot, attempt=attempt)
-        return False
+        # a run of one attempt has ended with it, and nobody takes it over
+        elif accepted.answer and job.max_attempts > 1:
+            core.emit(EventKind.HANDOVER, job.name, slot=held.slot, attempt=attempt)
 
     def _not_stored(
         self, job: Job, held: Held, attempt: int, detail: str, error: StoreError
@@ -182,7 +187,8 @@ class Executor:
             job.name,
             slot=held.slot,
             attempt=attempt,
-            detail=f"{detail}: {error}",
+            detail=detail,
+            error=error,
         )
 
     def _may_give_up(self) -> bool:
@@ -201,6 +207,10 @@ class Executor:
         self._grace_is_over = True
         for body in list(self._coroutines):
             body.cancel()
+
+    def is_body(self, task: asyncio.Task[Any] | None) -> bool:
+        """Tell whether a task is a handler under way."""
+        return task in self._coroutines
 
     async def bodies_ended(self) -> None:
         """Wait for the handlers that are still under way."""

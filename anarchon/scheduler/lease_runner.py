@@ -99,12 +99,12 @@ class LeaseRunner:
         core = self._core
         if core.is_stopping:
             return
+        within = allowed_lateness(job, slot)
         if not await self._executor.room_of(job).enter(0):
             self.backups.watch(job, slot)
             return
         # as long as a lease: if this claim was stored, it may be ours for so long
         until = core.clock.monotonic() + job.lease.total_seconds()
-        within = allowed_lateness(job, slot)
         answered = await self._ask(
             job,
             slot,

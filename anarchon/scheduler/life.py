@@ -7,6 +7,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 from anarchon.asking import LARGEST_BATCH, Asking
 from anarchon.clock import Clock
@@ -98,12 +99,22 @@ class Life:
 
     async def _adopt(self, job: Job) -> None:
         self._shortest_lease = min(self._shortest_lease, job.lease.total_seconds())
-        if self.is_loaded:
-            try:
-                await self._begin([job])
-            except (StoreUnavailable, OutcomeUnknown):
-                self._tell_broken(self._timers.start([job], self.core.now()))
-            self._rearmed.set()
+        pause = _FIRST_PAUSE
+        with self.core.droppable():
+            # before everything is loaded, the start takes it in
+            while self.is_loaded and job.name not in self._begun:
+                try:
+                    self._begun.add(job.name)
+                    await self._begin([job])
+                except (StoreUnavailable, OutcomeUnknown):
+                    self._begun.discard(job.name)
+                    await self._clock.sleep(pause * random.uniform(0.5, 1.0))
+                    pause = min(pause * 2, _LONGEST_PAUSE)
+        self._rearmed.set()
+
+    def is_part(self, task: asyncio.Task[Any] | None) -> bool:
+        """Tell whether a stop would wait for this task."""
+        return self.core.spawned(task) or self.executor.is_body(task)
 
     def _all_jobs(self) -> Sequence[Job]:
         return tuple(self._jobs.values())
@@ -270,10 +281,6 @@ class Life:
                 "still running after the grace period: %s", ", ".join(ctx.job for ctx in left)
             )
         await self.executor.bodies_ended()
-
-    async def abandon(self) -> None:
-        """Release what still runs, as the last act of a process that must go now."""
-        await self.executor.release_all()
 
 
 def _retention(job: Job) -> Prune:

@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from anarchon.clock import rfc3339
 from anarchon.events import EventKind
@@ -20,7 +20,7 @@ from anarchon.job import Job
 from anarchon.run import Overlap
 from anarchon.scheduler.core import SchedulerCore
 from anarchon.scheduler.lease_runner import LeaseRunner
-from anarchon.scheduler.timers import Due, allowed_lateness
+from anarchon.scheduler.timers import Due, allowed_lateness, longest_jitter
 from anarchon.store import KnownJob, Mode, Registration, Unfinished
 
 log = logging.getLogger("anarchon.scheduler")
@@ -60,6 +60,8 @@ class Recovery:
                 newest = job.schedule.latest_at(time)
                 if newest is not None and newest > what.first_seen:
                     self._catch_up(job, newest, time, what.unfinished)
+                elif job.schedule.next_after(time) is None:
+                    log.warning("a job that will never run: job=%s: %s is past", job.name, newest)
         return time
 
     async def after_gap(self, jobs: Sequence[Job]) -> None:
@@ -97,11 +99,14 @@ class Recovery:
     ) -> None:
         if time - slot >= job.catch_up or any(run.slot == slot for run in unfinished):
             return
-        self._core.spawn(self._catch_up_soon(job, slot), f"anarchon-catch-up-{job.name}")
+        # half of what is left at the most, or the wait itself would make it too late
+        left = (job.catch_up - (time - slot)) / 2
+        wait = min(longest_jitter(job, slot), left) * random.random()
+        self._core.spawn(self._catch_up_soon(job, slot, wait), f"anarchon-catch-up-{job.name}")
 
-    async def _catch_up_soon(self, job: Job, slot: datetime) -> None:
+    async def _catch_up_soon(self, job: Job, slot: datetime, wait: timedelta) -> None:
         with self._core.droppable():
-            await self._core.clock.sleep(job.jitter.total_seconds() * random.random())
+            await self._core.clock.sleep(wait.total_seconds())
         self._runner.start(Due(job, slot, job.catch_up), Mode.CATCH_UP)
 
     def _warn_of_others(self, job: Job, here: str, known: KnownJob) -> None:

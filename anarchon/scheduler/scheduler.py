@@ -182,6 +182,7 @@ class Scheduler(Declaring):
         Works whether or not the scheduler runs, and for jobs it does not know. Raises
         ``StoreError`` if the store does not answer.
         """
+        _at_least_one("limit", limit)
         names = tuple(self._jobs) if job is None else (job,) if isinstance(job, str) else tuple(job)
         life = self._life
         # a connection belongs to its loop, and a scheduler in the background has its own
@@ -241,11 +242,14 @@ class Scheduler(Declaring):
                 "the scheduler runs on another loop: stop it there, or by what"
                 " start_in_background() returned"
             )
+        if life.is_part(asyncio.current_task()):
+            raise NotRunning(
+                "a handler or callback would wait for its own end: stop from a task of your own"
+            )
         wait = self._grace if grace is None else duration(grace, option="grace", allow_zero=True)
-        try:
-            await life.stop(wait)
-        finally:
-            self._life = None
+        # a stop that is cancelled may be called again
+        await life.stop(wait)
+        self._life = None
 
     async def abandon(self) -> None:
         """Release every lease held here though its handler still runs.

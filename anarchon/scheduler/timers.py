@@ -51,6 +51,15 @@ class _Armed:
 Broken = list[tuple[Job, Exception]]
 
 
+def _jitter(job: Job, slot: datetime, following: datetime | None) -> timedelta:
+    return job.jitter if following is None else min(job.jitter, (following - slot) / 10)
+
+
+def longest_jitter(job: Job, slot: datetime) -> timedelta:
+    """Return how long a slot's claim may be put off: never more than a tenth of the step."""
+    return _jitter(job, slot, job.schedule.next_after(slot))
+
+
 def allowed_lateness(job: Job, slot: datetime) -> timedelta:
     """Return how long after its slot a run may start: never past the next slot."""
     return _lateness(job, slot, job.schedule.next_after(slot))
@@ -116,9 +125,8 @@ class JobTimers:
         if slot is None:
             return
         following = job.schedule.next_after(slot)
-        jitter = job.jitter if following is None else min(job.jitter, (following - slot) / 10)
         due = Due(job, slot, _lateness(job, slot, following), missed)
-        wake = slot + jitter * random.random()
+        wake = slot + _jitter(job, slot, following) * random.random()
         heapq.heappush(self._heap, _Armed(wake, next(self._order), due, following))
 
     def _arm_anew(self, now: datetime) -> Broken:
