@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import traceback
 from pathlib import Path
 
 import click
 
 from anarchon import AnarchonError, OutcomeUnknown, SchemaMismatch, StoreError, StoreUnavailable
+from anarchon.backends.urls import without_passwords
 
 FOUND_SOMETHING = 1
 USAGE = 2
 STORE_UNREACHABLE = 3
 PIDFILE_IN_USE = 4
 INTERRUPTED = 130
-
-_PASSWORD = re.compile(r"(?<=://)([^/\s:@]*):[^/\s@]+@(?!\S*@)")
-#: With something special in it, or where slashes are missing: all before the host goes.
-_ODD_PASSWORD = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*:/{0,2})(?!\S*:\*\*@)\S*@")
 
 
 class Mistake(click.ClickException):
@@ -42,7 +38,7 @@ def one_line(text: str) -> str:
     """Return a text on one line, and with the passwords of its URLs hidden."""
     first, *more = [" ".join(line.split()) for line in text.splitlines()] or [""]
     joined = f"{first} {' | '.join(more)}" if more else first
-    return _ODD_PASSWORD.sub(r"\1**@", _PASSWORD.sub(r"\1:**@", joined))
+    return without_passwords(joined)
 
 
 def told(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from celery import Celery
 
 from anarchon import ConfigurationError
-from anarchon_celery.unreadable import is_torn, unreadable
+from anarchon.backends.urls import is_torn, unreadable
 
 #: Options of kombu's transports by which projects share one server and no message.
 _DIVIDES = ("global_keyprefix", "master_name", "queue_name_prefix", "region")

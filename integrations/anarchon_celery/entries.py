@@ -14,8 +14,8 @@ from celery.beat import ScheduleEntry
 from celery.schedules import crontab
 
 from anarchon import ConfigurationError, Schedule
+from anarchon.backends.urls import unreadable
 from anarchon_celery.schedules import slots_of
-from anarchon_celery.unreadable import unreadable
 
 log = logging.getLogger("anarchon.celery")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from anarchon import ConfigurationError
-from anarchon_celery.unreadable import is_torn, unreadable
+from anarchon.backends.urls import is_torn, unreadable
 
 _FIX = 'set anarchon_store to the URL of one server, such as "redis://HOST:6379/0"'
 _REDIS = ("redis", "rediss")

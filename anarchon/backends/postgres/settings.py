@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
+from anarchon.backends.urls import is_torn, unreadable
 from anarchon.errors import ConfigurationError
 
 SCHEMA = "anarchon"
@@ -37,8 +38,8 @@ class Settings:
             parts = urlsplit(url)
         except ValueError:
             # its text quotes what may be a piece of a password
-            raise _unreadable() from None
-        _check_place(parts)
+            raise unreadable("store") from None
+        _check_place(url, parts)
         options = dict(parse_qsl(parts.query))
         named = options.pop("schema", None)
         if schema is not None and named not in (None, schema):
@@ -65,23 +66,15 @@ def _wrong(problem: str, fix: str) -> ConfigurationError:
     return ConfigurationError(problem, option="store", fix=fix)
 
 
-def _unreadable() -> ConfigurationError:
-    return _wrong(
-        "the URL cannot be taken apart",
-        "write the characters @ / ? # : [ ] of a password as %40 %2F %3F %23 %3A %5B %5D",
-    )
-
-
-def _check_place(parts: SplitResult) -> None:
+def _check_place(url: str, parts: SplitResult) -> None:
     if parts.scheme not in ("postgres", "postgresql"):
         raise _wrong("the URL is not one of PostgreSQL", "write postgresql://")
     hosts = parts.netloc.rpartition("@")[2]
     ports = [place.rpartition("]")[2].partition(":")[2] for place in hosts.split(",")]
-    # With one of these in it unescaped, parts of a password pass for a host or a port.
-    options = [option.partition("=")[0] for option in parts.query.split("&")]
-    torn = parts.netloc.count("@") > 1 or parts.fragment or "@" in "".join([parts.path, *options])
+    # of several hosts, a piece of a password may pass for one or for its port
+    torn = parts.netloc.count("@") > 1 or is_torn(url)
     if torn or any(port and not (port.isascii() and port.isdigit()) for port in ports):
-        raise _unreadable()
+        raise unreadable("store")
 
 
 def _checked_schema(name: str) -> str:

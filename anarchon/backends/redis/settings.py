@@ -10,6 +10,7 @@ from redis.asyncio.connection import AbstractConnection, Connection, SSLConnecti
 from redis.asyncio.connection import UnixDomainSocketConnection as UnixConnection
 from redis.exceptions import RedisError
 
+from anarchon.backends.urls import is_torn, unreadable
 from anarchon.errors import ConfigurationError
 
 _SCHEMES: dict[str, tuple[str, type[AbstractConnection]]] = {
@@ -58,8 +59,6 @@ _NOT_OURS = {
     "retry_on_timeout",
     "timeout",
 }
-#: Only in the values of these may an @ stand as it is.
-_LOGIN = ("password", "ssl_password", "username")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +120,10 @@ def _split(url: str) -> tuple[SplitResult, int | None]:
         port = parts.port
     except ValueError:
         # the error's own text may hold a piece of a password with a slash or a bracket in it
-        raise _unreadable() from None
-    if _is_torn(parts):
-        raise _unreadable()
+        raise unreadable("store") from None
+    if is_torn(url):
+        raise unreadable("store")
     return parts, port
-
-
-def _is_torn(parts: SplitResult) -> bool:
-    """Tell whether pieces of a password with a special character in it pass for other parts."""
-    options = [one for one in parts.query.split("&") if one.partition("=")[0] not in _LOGIN]
-    return bool(parts.fragment) or "@" in "".join([parts.path, *options])
-
-
-def _unreadable() -> ConfigurationError:
-    return ConfigurationError(
-        "the URL cannot be read",
-        option="store",
-        fix="write it as redis://USER:PASSWORD@HOST:PORT/DB, with special characters"
-        " percent-encoded: / as %2F, @ as %40, [ as %5B, # as %23",
-    )
 
 
 def _check(parts: SplitResult) -> None:
