@@ -7,11 +7,13 @@ last 20 ms, else with all that gather until then.
 A call that fails is the business of this module, not of the asker. Nothing happened: the
 questions are sent again after a growing pause. It may have happened: they are sent again
 the same way, under the same tokens, which every store answers as it did the first time.
-The store refused the call as a whole: it is halved, until the question that poisons it
-stands alone and fails its asker only. Each question says when it is not worth asking any
+No answer came before the deadline, which is that of the most urgent question: the more
+patient ones travel apart from then on, so that one short lease on a slow store costs no
+other job its answer. The store refused the call as a whole: it is halved, until the question
+that poisons it stands alone and fails its asker only. Each question says when it is not worth asking any
 more; its asker then gets the last error.
 
-Every answer carries the store's time; ``StoreTime`` keeps the offset to our own.
+Every answer carries the store's time, which ``anarchon.store_time`` learns from.
 """
 
 from __future__ import annotations
@@ -21,10 +23,9 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Generic, Protocol, TypeVar
 
-from anarchon.clock import EPOCH, Clock
+from anarchon.clock import Clock
 from anarchon.errors import OutcomeUnknown, SchemaMismatch, StoreError, StoreUnavailable
 from anarchon.run import Attempt
 from anarchon.store import (
@@ -38,6 +39,7 @@ from anarchon.store import (
     Release,
     Reply,
 )
+from anarchon.store_time import StoreTime
 
 log = logging.getLogger("anarchon.store")
 
@@ -46,7 +48,10 @@ LARGEST_BATCH = 500
 #: Calls nobody's lease waits for, and opening, which may have to migrate.
 PATIENCE = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_SAMPLE_LIFE = 60.0
+
+
+class _TimedOut(OutcomeUnknown):
+    """The deadline was ours: a more patient question might have been answered."""
 
 
 class _Question(Protocol):
@@ -57,40 +62,6 @@ class _Question(Protocol):
 Q = TypeVar("Q", bound=_Question)
 A = TypeVar("A")
 T = TypeVar("T")
-
-
-class StoreTime:
-    """The store's clock as known here: our monotonic time plus an offset.
-
-    An answer's time belongs to some moment between the question and the answer; the middle
-    is taken, of the quickest call of the last minute. A time that cannot fit the offset kept
-    proves that the store's clock was set, and replaces it.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._offset: float | None = None
-        self._trip = 0.0
-        self._sampled = 0.0
-
-    def now(self) -> datetime:
-        """Return the store's time; before the first answer, the local wall clock's."""
-        if self._offset is None:
-            return self._clock.wall()
-        return EPOCH + timedelta(seconds=self._clock.monotonic() + self._offset)
-
-    def observe(self, before: float, after: float, time: datetime) -> None:
-        """Learn from an answer that came ``after`` a question sent ``before``."""
-        told = (time - EPOCH).total_seconds()
-        # stores tell whole milliseconds, rounded down: up to one behind is better than ahead,
-        # for what is asked before its slot has to be asked again
-        lowest, highest = told - after, told + 0.001 - before
-        stale = after - self._sampled > _SAMPLE_LIFE
-        fits = self._offset is not None and lowest <= self._offset <= highest
-        if stale or not fits or after - before < self._trip:
-            self._offset = told - (before + after) / 2
-            self._trip = after - before
-            self._sampled = after
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +179,7 @@ class Asking:
                     async with self._clock.timeout(deadline):
                         reply = await ask()
                 except TimeoutError:
-                    raise OutcomeUnknown(self.label, f"no answer within {deadline:.1f} s") from None
+                    raise _TimedOut(self.label, f"no answer within {deadline:.1f} s") from None
             except (StoreUnavailable, OutcomeUnknown) as error:
                 self._note_failure(error)
                 raise
@@ -280,6 +251,9 @@ class _Gatherer(Generic[Q, A]):
         self._some = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
         self._last_sent = float("-inf")
+        #: The deadline that was too short last time; whatever is as urgent travels apart.
+        self._too_short = 0.0
+        self._urgent_were_first = False
 
     async def ask(self, question: Q, deadline: float, give_up: Callable[[], bool]) -> Answered[A]:
         if self._asking._is_closed:
@@ -319,7 +293,10 @@ class _Gatherer(Generic[Q, A]):
             if error is None:
                 pause = _FIRST_PAUSE
                 continue
+            others_wait = bool(self._waiting)
             self._put_back(batch, error)
+            if isinstance(error, _TimedOut) and self._parted(batch, others_wait):
+                continue
             await self._clock.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -328,11 +305,12 @@ class _Gatherer(Generic[Q, A]):
         batch: list[_Asked[Q, A]] = []
         left: list[_Asked[Q, A]] = []
         jobs: set[str] = set()
-        for asked in self._waiting:
+        waiting = [asked for asked in self._waiting if not asked.answer.done()]
+        turn = self._whose_turn(waiting)
+        for asked in waiting:
             job = asked.question.job
-            if asked.answer.done():
-                continue
-            if len(batch) == LARGEST_BATCH or (self._one_of_a_job and job in jobs):
+            apart = turn is not None and self._is_urgent(asked) is not turn
+            if apart or len(batch) == LARGEST_BATCH or (self._one_of_a_job and job in jobs):
                 left.append(asked)
                 continue
             jobs.add(job)
@@ -342,6 +320,21 @@ class _Gatherer(Generic[Q, A]):
             self._some.clear()
         batch.sort(key=lambda asked: asked.question.job)
         return batch
+
+    def _is_urgent(self, asked: _Asked[Q, A]) -> bool:
+        return asked.deadline <= self._too_short
+
+    def _whose_turn(self, waiting: list[_Asked[Q, A]]) -> bool | None:
+        """Take turns where some are too urgent for the others: ``True`` is the urgent's."""
+        if {self._is_urgent(asked) for asked in waiting} != {True, False}:
+            return None
+        self._urgent_were_first = not self._urgent_were_first
+        return not self._urgent_were_first
+
+    def _parted(self, batch: list[_Asked[Q, A]], others_wait: bool) -> bool:
+        """Learn from a deadline that passed; tell whether others need not wait for it again."""
+        self._too_short = min(asked.deadline for asked in batch)
+        return others_wait or not all(self._is_urgent(asked) for asked in batch)
 
     async def _ask_all(self, batch: list[_Asked[Q, A]]) -> StoreError | None:
         """Send a batch and hand out its answers; return why all of it must be sent again."""
@@ -357,6 +350,8 @@ class _Gatherer(Generic[Q, A]):
             return error
         except StoreError as error:
             return await self._narrow_down(batch, error)
+        if min(asked.deadline for asked in batch) <= self._too_short:
+            self._too_short = 0.0
         for asked, answer in zip(batch, reply.answers, strict=True):
             if not asked.answer.done():
                 asked.answer.set_result(Answered(answer, asked_at))

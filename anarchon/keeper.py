@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from anarchon.asking import PATIENCE
 from anarchon.clock import Clock
 from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from anarchon.run import Signal
@@ -100,6 +101,8 @@ class Keeper:
         self._store: LeaseStore | None = None
         self._failing = False
         self._renewed_at = float("-inf")
+        #: The heartbeat that was too short for an answer last time; it is renewed apart.
+        self._too_short = timedelta(0)
 
     def __repr__(self) -> str:
         return f"<Keeper: {len(self._held)} leases>"
@@ -246,8 +249,12 @@ class Keeper:
             held = [h for h in self._held.values() if h.renew_until > now]
             heartbeat = min((h.heartbeat for h in held), default=timedelta(seconds=1))
         try:
-            for start in range(0, len(held), _BATCH):
-                await self._renew_some(held[start : start + _BATCH], heartbeat.total_seconds())
+            await self._open()
+            # the patient first: what is too urgent for a slow store must not cost them theirs
+            for urgent in (False, True):
+                some = [h for h in held if (h.heartbeat <= self._too_short) is urgent]
+                for start in range(0, len(some), _BATCH):
+                    await self._renew_in_time(some[start : start + _BATCH])
             self._renewed_at = now
             if self._failing:
                 log.warning("heartbeats are answered again")
@@ -260,14 +267,37 @@ class Keeper:
             # sooner than a heartbeat: there is less trust left now
             self._renewed_at = self._clock.monotonic() - heartbeat.total_seconds() * 2 / 3
 
+    async def _open(self) -> None:
+        if self._store is not None:
+            return
+        store = self._connect()
+        try:
+            async with self._clock.timeout(PATIENCE):
+                await store.open()
+        except BaseException:
+            await store.close()
+            raise
+        self._store = store
+
+    async def _renew_in_time(self, held: list[Held]) -> None:
+        shortest = min(h.heartbeat for h in held)
+        try:
+            await self._renew_some(held, shortest.total_seconds())
+        except TimeoutError:
+            self._too_short = shortest
+            patient = [h for h in held if h.heartbeat > shortest]
+            if patient:
+                await self._renew_in_time(patient)
+            raise
+        if shortest <= self._too_short:
+            self._too_short = timedelta(0)
+
     async def _renew_some(self, held: list[Held], deadline: float) -> None:
         try:
             await self._renew_batch(held, deadline)
         except (StoreUnavailable, OutcomeUnknown, TimeoutError):
             raise
         except Exception as error:
-            if self._store is None:
-                raise  # it could not even be opened
             # refused as a whole: the lease that poisons the call must not cost the others theirs
             if len(held) == 1:
                 log.warning("heartbeat refused: job=%s: %s", held[0].job, error)
@@ -280,15 +310,8 @@ class Keeper:
         # a renewal may reach the store before the claim of its token, and be answered after it
         was_granted = [one.granted for one in held]
         renewals = [Renewal(h.job, h.slot, h.token) for h in held]
+        assert self._store is not None, "opened before anything is renewed"
         async with self._clock.timeout(deadline):
-            if self._store is None:
-                store = self._connect()
-                try:
-                    await store.open()
-                except BaseException:
-                    await store.close()
-                    raise
-                self._store = store
             asked_at = self._clock.monotonic()
             reply = await self._store.renew(renewals)
         for one, granted, renewed in zip(held, was_granted, reply.answers, strict=True):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from anarchon.asking import StoreTime
 from anarchon.clock import EPOCH
+from anarchon.store_time import StoreTime
 from anarchon.testing import InstanceClock, ManualClock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
