@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from anarchon import AnarchonError, OutcomeUnknown, SchemaMismatch, StoreError, StoreUnavailable
+from anarchon import AnarchonError, SchemaMismatch, StoreError
 from anarchon.backends.urls import without_passwords
 
 FOUND_SOMETHING = 1
@@ -27,8 +27,6 @@ class Mistake(click.ClickException):
 
 def code_of(error: AnarchonError) -> int:
     """Return the exit code that stands for an error of the engine."""
-    if isinstance(error, (StoreUnavailable, OutcomeUnknown)):
-        return STORE_UNREACHABLE
     if isinstance(error, StoreError) and not isinstance(error, SchemaMismatch):
         return STORE_UNREACHABLE
     return USAGE

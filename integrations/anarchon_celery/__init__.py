@@ -5,15 +5,7 @@ every instance may run. It may never start, stop or configure the app's own work
 """
 
 from anarchon_celery.errors import InvalidEntries
-from anarchon_celery.publisher import CeleryPublisher
 from anarchon_celery.scheduling import scheduler_for
-from anarchon_celery.settings import foreign_beat_scheduler, namespace_of, store_of
+from anarchon_celery.settings import foreign_beat_scheduler
 
-__all__ = [
-    "CeleryPublisher",
-    "InvalidEntries",
-    "foreign_beat_scheduler",
-    "namespace_of",
-    "scheduler_for",
-    "store_of",
-]
+__all__ = ["InvalidEntries", "foreign_beat_scheduler", "scheduler_for"]

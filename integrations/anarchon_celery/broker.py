@@ -52,10 +52,6 @@ class Broker:
                 _abandon(self._open.pop()[0])
             raise
 
-    def close(self) -> None:
-        """Close the connection; the next message makes another."""
-        _close_all(self._open)
-
     def _connect(self) -> tuple[Connection, Producer]:
         patience = min(self._app.conf.broker_connection_timeout or PATIENCE, PATIENCE)
         connection: Any = self._app.connection_for_write(connect_timeout=patience)

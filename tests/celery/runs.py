@@ -7,9 +7,9 @@ from celery import Celery
 from kombu import Queue
 
 from anarchon import RunContext, Signal
-from anarchon_celery import CeleryPublisher
 from anarchon_celery.broker import Broker
 from anarchon_celery.entries import Entry, load, read_entries
+from anarchon_celery.publisher import CeleryPublisher
 
 SLOT = datetime(2026, 11, 29, 12, 0, 10, tzinfo=UTC)
 

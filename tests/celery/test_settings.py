@@ -11,7 +11,8 @@ from celery.beat import PersistentScheduler
 
 from anarchon import ConfigurationError
 from anarchon.backends.memory import MemoryBackend
-from anarchon_celery import foreign_beat_scheduler, namespace_of, scheduler_for, store_of
+from anarchon_celery import foreign_beat_scheduler, scheduler_for
+from anarchon_celery.settings import namespace_of, store_of
 
 
 def project(**settings: Any) -> Celery:
