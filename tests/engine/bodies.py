@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -94,3 +96,14 @@ def runner(fleet: Fleet, body: Body) -> Member:
 def others(fleet: Fleet, member: Member) -> list[Member]:
     """Return all members but one."""
     return [m for m in fleet.members if m is not member]
+
+
+async def threads_reach(fleet: Fleet, condition: object) -> None:
+    """Let real threads go on until something holds: they wait for no clock."""
+    assert callable(condition)
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait, 0.001)
+        await fleet.clock.advance(0.01)
+    raise TimeoutError("the threads did not get there")

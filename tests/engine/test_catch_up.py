@@ -201,3 +201,16 @@ async def test_after_a_night_without_anybody_one_slot_runs_and_the_start_is_quic
     assert calls <= 4
     assert bodies.slots()[-3:] == [slot(1_000_005), slot(1_000_006), slot(1_000_007)]
     assert len(bodies.all) == 5 + 3
+
+
+async def test_a_moment_that_was_past_when_it_was_first_seen_is_warned_of(
+    bodies: Bodies, caplog: pytest.LogCaptureFixture
+) -> None:
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        scheduler.at("once", slot(-1), bodies.taking(clock))
+
+    async with Fleet(1, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance(60)
+
+    assert "a job that will never run: job=once" in caplog.text
+    assert bodies.all == []

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from anarchon.clock import Clock
+from anarchon.errors import StoreUnavailable
 from anarchon.events import EventKind
 from anarchon.run import RunContext, RunState
 from anarchon.scheduler import Scheduler
 from anarchon.testing import Fleet
-from tests.engine.bodies import Bodies, slots
+from tests.engine.bodies import Bodies, slot, slots, threads_reach
 
 
 class Unspeakable:
@@ -207,4 +208,43 @@ async def test_a_coroutine_that_ignores_its_timeout_has_failed_all_the_same(
         )
 
         await fleet.clock.advance(100)
+        assert bodies.attempts() == [1]
+
+
+async def test_a_function_that_returns_a_coroutine_has_failed(bodies: Bodies) -> None:
+    """Nobody would await it: to call that a success would lose the work."""
+
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        work = bodies.taking(clock)
+        scheduler.every("sync", "10s", lambda ctx: work(ctx), jitter=0)
+
+    async with Fleet(1, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance(11)
+        await threads_reach(fleet, lambda: fleet.told(EventKind.FAILURE))
+
+        [failure] = fleet.told(EventKind.FAILURE)
+    assert isinstance(failure.error, TypeError)
+    assert "async def" in str(failure.error)
+    assert bodies.all == []
+
+
+async def test_the_lease_is_kept_until_the_end_is_stored_whatever_the_timeout(
+    bodies: Bodies,
+) -> None:
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        scheduler.every("sync", "1h", bodies.taking(clock, 1), jitter=0, timeout="2s")
+
+    async with Fleet(2, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(3600.5))
+        runner_of = fleet.member_of(bodies.all[0].ctx.instance)
+        finish = runner_of.faults.pass_on
+
+        async def cut(verb: str, call: Any) -> Any:
+            if verb == "finish":
+                raise StoreUnavailable("memory://", "away for ends only, as the test wants it")
+            return await finish(verb, call)
+
+        runner_of.faults.pass_on = cut  # type: ignore[method-assign]
+        await fleet.clock.advance(60)
+
         assert bodies.attempts() == [1]

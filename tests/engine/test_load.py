@@ -1,6 +1,5 @@
 """Many jobs at once cost the store little, and are shared by what the instances can bear."""
 
-import asyncio
 import threading
 from collections import Counter
 
@@ -10,7 +9,7 @@ from anarchon.run import RunContext, RunState
 from anarchon.scheduler import Scheduler
 from anarchon.schedules import Every
 from anarchon.testing import Fleet, Member
-from tests.engine.bodies import Bodies, slot
+from tests.engine.bodies import Bodies, slot, threads_reach
 from tests.engine.brokers import Broker, without_threads
 
 
@@ -182,14 +181,3 @@ async def test_what_a_thread_returns_and_raises_is_in_the_history() -> None:
 
     assert (returned.state, returned.detail) == (RunState.SUCCESS, '{"rows": 3}')
     assert (raised.state, raised.detail) == (RunState.FAILED, "SystemExit('no')")
-
-
-async def threads_reach(fleet: Fleet, condition: object) -> None:
-    """Let real threads go on until something holds: they wait for no clock."""
-    assert callable(condition)
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait, 0.001)
-        await fleet.clock.advance(0.01)
-    raise TimeoutError("the threads did not get there")

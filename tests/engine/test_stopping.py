@@ -400,6 +400,39 @@ async def test_a_start_that_is_cancelled_leaves_nothing_behind(bodies: Bodies, f
     assert "not running" in repr(fleet[0].scheduler)
 
 
+async def test_a_handler_that_waits_for_its_own_end_is_refused(bodies: Bodies) -> None:
+    refused: list[NotRunning] = []
+
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        async def suicidal(ctx: RunContext) -> None:
+            try:
+                await scheduler.stop()
+            except NotRunning as error:
+                refused.append(error)
+
+        scheduler.every("sync", "10s", suicidal, jitter=0)
+
+    async with Fleet(1, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(25))
+
+        assert len(refused) == 2
+        assert fleet[0].scheduler.is_ready
+
+
+async def test_a_stop_that_was_cancelled_may_be_called_again(bodies: Bodies) -> None:
+    async with Fleet(1, long_job(bodies), clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(61))
+        stopping = asyncio.create_task(fleet[0].scheduler.stop())
+        await fleet.clock.advance(1)
+        stopping.cancel()
+        await asyncio.gather(stopping, return_exceptions=True)
+
+        await fleet.stop(fleet[0])
+
+        assert tasks_of_the_engine() == []
+        assert "not running" in repr(fleet[0].scheduler)
+
+
 async def test_stopping_twice_at_once_is_stopping_once(bodies: Bodies) -> None:
     async with Fleet(2, long_job(bodies), clock=bodies.clock) as fleet:
         await fleet.clock.advance_to(slot(61))

@@ -78,6 +78,9 @@ def test_the_scheduler_s_options_are_the_defaults_of_its_jobs() -> None:
         ({"heartbeat": -1}, "heartbeat", None),
         ({"jitter": "10m"}, "jitter", "less jitter"),
         ({"jitter": "5s", "max_late": "5s"}, "jitter", "longer max_late"),
+        ({"heartbeat": "20ms"}, "heartbeat", "100ms or more"),
+        ({"timeout": timedelta.max}, "timeout", "or less"),
+        ({"catch_up": timedelta.max}, "catch_up", "or less"),
         ({"max_late": 0}, "max_late", None),
         ({"catch_up": -1}, "catch_up", None),
         ({"timeout": 0}, "timeout", None),
@@ -143,6 +146,24 @@ def test_a_publisher_that_does_not_say_where_it_sends_to_is_refused() -> None:
 
     assert error.option == "handler"
     assert "sends_to" in error.problem
+
+
+def test_a_timeout_of_a_message_is_refused_and_a_scheduler_s_default_is_for_handlers() -> None:
+    assert refused(action=Send(), timeout="5s").option == "timeout"
+    assert define("sync", Every("1h"), Send(), {}, {"timeout": "5s"}).timeout is None
+
+
+def generator(ctx: RunContext) -> Any:
+    yield 1
+
+
+async def asynchronous_generator(ctx: RunContext) -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize("action", [generator, asynchronous_generator])
+def test_a_handler_that_yields_is_refused(action: Any) -> None:
+    assert refused(action=action).option == "handler"
 
 
 class Worker:
