@@ -38,27 +38,33 @@ from anarchon.errors import (
     UnknownBackend,
 )
 from anarchon.events import Event, EventKind
-from anarchon.job import Job, JobOptions, Publisher
+from anarchon.job import Duration, Handler, Job, JobOptions, Kind, Publisher
 from anarchon.run import Attempt, Overlap, RunContext, RunState, Signal
-from anarchon.scheduler import Scheduler, at, cron, every
+from anarchon.scheduler import BackgroundScheduler, Scheduler, at, cron, every
 from anarchon.schedules import At, Cron, CronSets, Every, Schedule
+from anarchon.store import Backend
 
 __all__ = [
     "AnarchonError",
     "At",
     "Attempt",
+    "Backend",
+    "BackgroundScheduler",
     "Clock",
     "ConfigurationError",
     "Cron",
     "CronSets",
     "DuplicateJob",
+    "Duration",
     "Event",
     "EventKind",
     "Every",
+    "Handler",
     "Interrupted",
     "InvalidSchedule",
     "Job",
     "JobOptions",
+    "Kind",
     "LeaseLost",
     "MissingExtra",
     "NotRunning",

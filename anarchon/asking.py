@@ -10,8 +10,8 @@ the same way, under the same tokens, which every store answers as it did the fir
 No answer came before the deadline, which is that of the most urgent question: the more
 patient ones travel apart from then on, so that one short lease on a slow store costs no
 other job its answer. The store refused the call as a whole: it is halved, until the question
-that poisons it stands alone and fails its asker only. Each question says when it is not worth asking any
-more; its asker then gets the last error.
+that poisons it stands alone and fails its asker only. Each question says when it is not
+worth asking any more; its asker then gets the last error.
 
 Every answer carries the store's time, which ``anarchon.store_time`` learns from.
 """

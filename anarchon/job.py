@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol, TypedDict, cast
+from typing import Any, Literal, Protocol, TypedDict, cast
 
 from anarchon.durations import describe, duration
 from anarchon.errors import ConfigurationError
@@ -70,7 +70,7 @@ class JobOptions(TypedDict, total=False):
     """How long one attempt may take (no limit)."""
     max_attempts: int
     """How many attempts may lapse before the run ends as lost (3)."""
-    overlap: str
+    overlap: Literal["skip", "allow"]
     """``"skip"`` (default) or ``"allow"`` a slot while another run of the job is busy."""
     history_limit: int
     """How many attempts of the job the store keeps (1,000)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, TypeVar, Unpack, overload
+from typing import TypeVar, Unpack, overload
 
 from anarchon.errors import ConfigurationError
 from anarchon.job import Duration, Handler, Job, JobOptions, Publisher
@@ -13,7 +13,7 @@ from anarchon.scheduler.decorators import declared_on
 from anarchon.schedules import At, Cron, Every, Schedule
 from anarchon.schedules.grammar import Day
 
-H = TypeVar("H", bound=Callable[..., Any])
+H = TypeVar("H", bound=Handler | Publisher)
 
 
 class Declaring(ABC):

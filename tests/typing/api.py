@@ -193,3 +193,12 @@ async def in_a_test() -> None:
         assert_type(fleet.told(EventKind.START), list[Event])
         assert_type(await fleet.history("sync"), list[Attempt])
         fleet[0].kill()
+
+
+def slips() -> None:
+    """What mypy must refuse: an ignore that is not needed is an error of its own."""
+
+    def no_context() -> None: ...
+
+    scheduler.every("sync", "10s", no_context)  # type: ignore[type-var]
+    scheduler.every("sync", "10s", sync, overlap="alow")  # type: ignore[call-overload]
