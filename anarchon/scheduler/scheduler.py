@@ -231,8 +231,9 @@ class Scheduler(Declaring):
     async def stop(self, grace: Duration | None = None) -> None:
         """Hand over and end; returns when nothing of this scheduler runs any more.
 
-        Handlers are told by their signal and have ``grace`` to end by themselves; then
-        coroutines are cancelled. A thread cannot be: its lease is kept until it ends.
+        Only a body that outlived its ``timeout`` may. Handlers are told by their signal and have
+        ``grace`` to end by themselves; then coroutines are cancelled. A thread cannot be: its
+        lease is kept until it ends.
         """
         life = self._life
         if life is None:
