@@ -258,7 +258,7 @@ def release(record: JobRecord, asked: Release, time: datetime) -> Step[bool]:
     if run is None or run.token != asked.token or run.state.has_ended:
         return Step(run is not None and asked.token in run.spent, record)
     freed = replace(run, token=None, expires=None, spent=(*run.spent, asked.token))
-    if run.terms.max_attempts == 1:
+    if asked.begun and run.terms.max_attempts == 1:
         freed = replace(freed, state=RunState.INTERRUPTED)
     closed = _closed(asked.job, run, RunState.INTERRUPTED, time)
     return Step(True, _with(record, freed), (closed,))

@@ -132,12 +132,13 @@ class Finish:
 class Release:
     """A lease given back unused or unfinished; the run waits for a takeover.
 
-    A run of one attempt ends as ``interrupted`` instead.
+    A run of one attempt ends as ``interrupted`` instead, if its work had begun.
     """
 
     job: str
     slot: datetime
     token: str
+    begun: bool = True
 
 
 @dataclass(frozen=True, slots=True)

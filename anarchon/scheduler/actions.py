@@ -28,12 +28,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended; ``INTERRUPTED`` gives the run back instead of ending it."""
+    """How an attempt ended; ``INTERRUPTED`` gives the run back instead of ending it.
+
+    ``begun`` is false where no handler was called and nothing may have been published.
+    """
 
     state: RunState
     detail: str | None = None
     error: BaseException | None = None
     repeated: bool = False
+    begun: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ async def run_on_thread(
     except RuntimeError as error:
         # no thread could be started; the call stays in line all the same, and will find it is over
         leave()
-        return Ending(RunState.INTERRUPTED, error=error)
+        return Ending(RunState.INTERRUPTED, error=error, begun=False)
     body.add_done_callback(lambda _: leave())
     bodies.add(body)
     try:
@@ -104,7 +108,7 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
         if isinstance(outcome, _Returned):
             return Ending(RunState.PUBLISHED, _storable(str(outcome.value)), repeated=tries > 1)
         if work.ctx.signal.is_set() or isinstance(outcome, LeaseLost):
-            return Ending(RunState.INTERRUPTED, error=outcome)
+            return Ending(RunState.INTERRUPTED, error=outcome, begun=False)
         if tries == 1:
             core.emit(
                 EventKind.ERROR,
@@ -119,7 +123,7 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
             return Ending(RunState.FAILED, detail)
         if core.clock.monotonic() - began > work.held.lease.total_seconds():
             # an instance with a better way to the broker may try
-            return Ending(RunState.INTERRUPTED, error=outcome)
+            return Ending(RunState.INTERRUPTED, error=outcome, begun=False)
         try:
             async with core.clock.timeout(pause * random.uniform(0.5, 1.0)):
                 await work.ctx.signal.wait()

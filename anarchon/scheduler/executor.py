@@ -71,7 +71,7 @@ class Executor:
         try:
             if core.is_stopping or not held.is_trusted_at(core.clock.monotonic()):
                 leave()
-                ending = Ending(RunState.INTERRUPTED)
+                ending = Ending(RunState.INTERRUPTED, begun=False)
             else:
                 ctx = self._begin(job, held, answer)
                 self._under_way[held.token] = ctx
@@ -165,7 +165,7 @@ class Executor:
                 reason=reason,
                 error=ending.error,
             )
-        release = Release(job.name, held.slot, held.token)
+        release = Release(job.name, held.slot, held.token, ending.begun)
         try:
             accepted = await core.asking.release(
                 release, deadline=held.heartbeat.total_seconds(), give_up=self._may_give_up
@@ -175,8 +175,8 @@ class Executor:
             return
         if not accepted.answer and reason == "lease_lost":
             core.emit(EventKind.LEASE_LOST, job.name, slot=held.slot, attempt=attempt)
-        # a run of one attempt has ended with it, and nobody takes it over
-        elif accepted.answer and job.max_attempts > 1:
+        # a run of one attempt that had begun has ended with it, and nobody takes it over
+        elif accepted.answer and not (ending.begun and job.max_attempts == 1):
             core.emit(EventKind.HANDOVER, job.name, slot=held.slot, attempt=attempt)
 
     def _not_stored(

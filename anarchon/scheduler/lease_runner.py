@@ -150,7 +150,7 @@ class LeaseRunner:
         return held, answered
 
     async def _take_back(self, held: Held, deadline: float) -> None:
-        release = Release(held.job, held.slot, held.token)
+        release = Release(held.job, held.slot, held.token, begun=False)
         try:
             await self._core.asking.release(release, deadline=deadline, give_up=lambda: True)
         except StoreError:

@@ -74,8 +74,10 @@ class Asker:
         (answer,) = (await self.store.finish([Finish(job, slot, token, state, detail)])).answers
         return answer
 
-    async def release(self, slot: datetime, token: str = "a", job: str = JOB) -> bool:
-        (answer,) = (await self.store.release([Release(job, slot, token)])).answers
+    async def release(
+        self, slot: datetime, token: str = "a", job: str = JOB, begun: bool = True
+    ) -> bool:
+        (answer,) = (await self.store.release([Release(job, slot, token, begun)])).answers
         return answer
 
     async def register(self, fingerprint: str = "v1", job: str = JOB) -> KnownJob:

@@ -206,6 +206,14 @@ async def test_a_lapsed_lease_may_be_released_until_somebody_takes_over(ask, har
     assert (await ask.history())[0].state is RunState.INTERRUPTED
 
 
+async def test_a_run_of_one_attempt_that_had_not_begun_waits_for_a_takeover(ask, due):
+    await ask.claim(due, "a", max_attempts=1)
+
+    assert await ask.release(due, begun=False)
+
+    assert (await ask.claim(due, "b", mode=Mode.TAKEOVER)).outcome is Outcome.WON
+
+
 async def test_a_release_ends_a_run_of_one_attempt(ask, due):
     await ask.claim(due, "a", max_attempts=1)
 

@@ -142,7 +142,7 @@ class Pair:
         await self._judge(await self._store.finish(asked), self._model.finish(asked))
 
     async def release(self) -> None:
-        asked = [Release(*held) for held in self._held()]
+        asked = [Release(*held, self._random.random() < 0.5) for held in self._held()]
         self._log.append(asked)
         await self._judge(await self._store.release(asked), self._model.release(asked))
 

@@ -96,11 +96,12 @@ async def test_a_lost_confirmation_is_published_again_under_the_same_token(
     assert reasons == ["repeated"]
 
 
+@pytest.mark.parametrize("max_attempts", [2, 1])
 async def test_after_one_lease_an_instance_with_a_better_way_to_the_broker_may_try(
-    broker: Broker,
+    broker: Broker, max_attempts: int
 ) -> None:
-    """A release is not a lapsed attempt."""
-    declare = job(broker, "10m", lease="15s", max_attempts=2)
+    """A release of what was not published is no attempt."""
+    declare = job(broker, "10m", lease="15s", max_attempts=max_attempts)
     async with Fleet(2, declare, clock=broker.clock) as fleet:
         without_threads(fleet)
         await fleet.clock.advance_to(slot(599))

@@ -221,8 +221,13 @@ async def test_a_stop_does_not_wait_for_a_slot_that_a_clock_put_off(bodies: Bodi
         assert tasks_of_the_engine() == []
 
 
-async def test_a_claim_that_wins_while_stopping_is_given_back(bodies: Bodies) -> None:
-    async with Fleet(2, long_job(bodies), clock=bodies.clock) as fleet:
+@pytest.mark.parametrize("max_attempts", [3, 1])
+async def test_a_claim_that_wins_while_stopping_is_given_back(
+    bodies: Bodies, max_attempts: int
+) -> None:
+    """Also a run of one attempt, which nobody has begun."""
+    declare = long_job(bodies, max_attempts=max_attempts)
+    async with Fleet(2, declare, clock=bodies.clock) as fleet:
         first, second = fleet.members
         second.clock.freeze()
         await fleet.clock.advance_to(slot(59))

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Give a lease back; a run of one attempt ends.
+-- Give a lease back; a run of one attempt ends if its work had begun.
 --
 -- KEYS    the four of the prelude
--- ARGV    slot, token
+-- ARGV    slot, token, 1 or 0: whether its work had begun
 -- Answer  time, 1 or 0: whether the token is the run's, or was until it released it
 
 local slot, token = ARGV[1], ARGV[2]
@@ -14,7 +14,7 @@ end
 close(run, 'interrupted', time)
 run[TOKEN] = false
 table.insert(run[SPENT], token)
-if run[MAX_ATTEMPTS] == 1 then
+if ARGV[3] == '1' and run[MAX_ATTEMPTS] == 1 then
   run[STATE] = 'interrupted'
   redis.call('ZREM', OPEN, slot)
 else

@@ -95,7 +95,9 @@ class RedisStore:
 
     async def release(self, releases: Sequence[Release]) -> Reply[bool]:
         calls = [
-            self._call(scripts.RELEASE, asked.job, to_millis(asked.slot), asked.token)
+            self._call(
+                scripts.RELEASE, asked.job, to_millis(asked.slot), asked.token, int(asked.begun)
+            )
             for asked in releases
         ]
         return await self._ask(calls, replies.yes_or_no)

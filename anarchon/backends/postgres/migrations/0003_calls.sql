@@ -58,7 +58,7 @@ begin
 end $$;
 
 create function release(
-    p_namespace text, p_jobs text[], p_slots bigint[], p_tokens text[]
+    p_namespace text, p_jobs text[], p_slots bigint[], p_tokens text[], p_begun boolean[]
 ) returns table (ord int, clock timestamptz, answer boolean) language plpgsql as $$
 declare
     v_attempt int;
@@ -68,7 +68,7 @@ begin
     clock := store_time();
     for i in 1 .. cardinality(p_jobs) loop
         update run r set token = null, expires = null, spent = r.spent || p_tokens[i],
-            state = case when r.max_attempts = 1 then 'interrupted' else r.state end
+            state = case when p_begun[i] and r.max_attempts = 1 then 'interrupted' else r.state end
         where r.namespace = p_namespace and r.job = p_jobs[i] and r.slot = moment_of(p_slots[i])
             and r.token = p_tokens[i] and r.state in ('claimed', 'running')
         returning r.attempt into v_attempt;
