@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 Record = dict[str, Any]
@@ -96,12 +97,13 @@ class Cluster:
         command = [str(BIN / "celery"), "-A", "proj", "worker", "--pool", "solo", "-l", "warning"]
         self._worker = self._spawn(command, self.folder / "worker.log")
 
-    def start_instance(self) -> Instance:
+    def start_instance(self, **environment: str) -> Instance:
         folder = self.folder / f"instance{len(self.instances)}"
         folder.mkdir()
         command = [str(BIN / "anarchon-beat"), "-A", "proj", "--store", self._store, "-l", "info"]
         command += ["--health-file", str(folder / "health")]
-        instance = Instance(self._spawn(command, folder / "out"), folder, time.time())
+        process = self._spawn(command, folder / "out", environment)
+        instance = Instance(process, folder, time.time())
         self.instances.append(instance)
         return instance
 
@@ -164,13 +166,18 @@ class Cluster:
             assert time.monotonic() < end, f"not within {seconds} s: {say()[-3000:]}"
             time.sleep(0.1)
 
-    def _spawn(self, command: list[str], output: Path) -> subprocess.Popen[bytes]:
+    def _spawn(
+        self,
+        command: list[str],
+        output: Path,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> subprocess.Popen[bytes]:
         leash = [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), "0"]
         with output.open("ab") as out:
             return subprocess.Popen(
                 [*leash, *command],
                 cwd=self.folder,
-                env=self.environment,
+                env={**self.environment, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

@@ -129,6 +129,30 @@ def start_together(cluster: Cluster) -> tuple[Instance, Instance, Instance]:
     return started
 
 
+@pytest.mark.timeout(180)
+def test_a_publisher_killed_between_the_send_and_its_note_makes_a_second_message_and_no_more(
+    cluster,
+):
+    """G6: the one window in which a slot is published twice; the second message says so."""
+    cluster.start_worker()
+    doomed = cluster.start_instance(CLUSTER_DIES_AFTER_SEND="1")
+    doomed.process.wait(60)
+    doomed.harmed.append(time.time())
+    others = [cluster.start_instance() for _ in range(2)]
+    cluster.wait_until_ready(*others)
+    time.sleep(28)  # a lease, two heartbeats, and a little more
+    cluster.stop(*others)
+
+    records = cluster.wait_until_consumed()
+    ups = [up for instance in others for up in instance.ups]
+    verdict = check(SCHEDULES, records, ups, harmed_publishers(cluster), PATIENCE)
+    assert verdict.missed == []
+    assert verdict.phantom == []
+    assert verdict.doubled == []
+    [twice] = verdict.excused
+    assert twice.endswith("attempts [1, 2]")
+
+
 @pytest.mark.timeout(120)
 def test_the_history_tells_which_instance_ran_what(cluster):
     cluster.start_worker()

@@ -2,11 +2,13 @@
 
 import json
 import os
+import signal
 import time
 from datetime import timedelta
 
 from celery import Celery
 from celery.schedules import crontab
+from celery.signals import after_task_publish
 
 app = Celery("proj")
 app.conf.update(
@@ -26,6 +28,13 @@ app.conf.update(
         "each-minute": {"task": "proj.note", "schedule": crontab()},
     },
 )
+
+
+@after_task_publish.connect
+def die_if_told(**_):
+    """Die where it hurts most: the broker has the message, and the store does not know."""
+    if os.environ.get("CLUSTER_DIES_AFTER_SEND"):
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.task(bind=True)
