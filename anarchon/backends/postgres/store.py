@@ -95,9 +95,9 @@ class PostgresStore:
 
     async def release(self, releases: Sequence[Release]) -> Reply[bool]:
         return await self._ask(
-            "release($1, $2, $3::text[]::bigint[], $4, $5)",
+            "release($1, $2, $3::text[]::bigint[], $4, $5::text[]::boolean[])",
             releases,
-            lambda release: (*_run_and_token(release), release.begun),
+            lambda release: (*_run_and_token(release), str(release.begun)),
             _yes_or_no,
         )
 
@@ -132,7 +132,7 @@ class PostgresStore:
         self,
         call: str,
         questions: Sequence[Q],
-        columns: Callable[[Q], Iterable[str | bool | None]],
+        columns: Callable[[Q], Iterable[str | None]],
         read: Callable[[Record], A],
         answer: str = "ord, clock, answer",
     ) -> Reply[A]:
