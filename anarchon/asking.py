@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from anarchon.clock import Clock
+from anarchon.clock import Clock, growing_pauses
 from anarchon.errors import OutcomeUnknown, SchemaMismatch, StoreError, StoreUnavailable
 from anarchon.run import Attempt
 from anarchon.store import (
@@ -47,7 +46,7 @@ GATHER = 0.02
 LARGEST_BATCH = 500
 #: Calls nobody's lease waits for, and opening, which may have to migrate.
 PATIENCE = 10.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_PAUSES = 0.1, 5.0
 
 
 class _TimedOut(OutcomeUnknown):
@@ -146,7 +145,7 @@ class Asking:
         known: list[KnownJob] = []
         for start in range(0, max(len(jobs), 1), LARGEST_BATCH):
             some = jobs[start : start + LARGEST_BATCH]
-            reply = await self.call(lambda some=some: self._store.active(some), PATIENCE)  # type: ignore[misc]
+            reply = await self._reply(lambda some=some: self._store.active(some))  # type: ignore[misc]
             first = first or reply
             known += reply.answers
         assert first is not None, "the loop runs at least once"
@@ -154,15 +153,14 @@ class Asking:
 
     async def history(self, jobs: Sequence[str], limit: int) -> Reply[Attempt]:
         """Return the newest attempts of these jobs; raises what the store raises."""
-        return await self.call(lambda: self._store.history(jobs, limit), PATIENCE)
+        return await self._reply(lambda: self._store.history(jobs, limit))
 
     async def prune(self, prunes: Sequence[Prune]) -> Reply[int]:
         """Delete what retention allows; raises what the store raises."""
-        return await self.call(lambda: self._store.prune(prunes), PATIENCE)
+        return await self._reply(lambda: self._store.prune(prunes))
 
-    async def call(self, ask: Callable[[], Awaitable[Reply[T]]], deadline: float) -> Reply[T]:
-        """Make one call, after those before it, and learn the time from its reply."""
-        reply, _ = await self._call(ask, deadline)
+    async def _reply(self, ask: Callable[[], Awaitable[Reply[T]]]) -> Reply[T]:
+        reply, _ = await self._call(ask, PATIENCE)
         return reply
 
     async def _call(
@@ -276,7 +274,7 @@ class _Gatherer(Generic[Q, A]):
                 asked.answer.set_exception(self._asking.closed())
 
     async def _run(self) -> None:
-        pause = _FIRST_PAUSE
+        pauses = growing_pauses(*_PAUSES)
         while True:
             await self._some.wait()
             await self._clock.sleep(0)  # whoever asks in this very moment travels along
@@ -291,14 +289,13 @@ class _Gatherer(Generic[Q, A]):
             error = await self._ask_all(batch)
             self._sent = []
             if error is None:
-                pause = _FIRST_PAUSE
+                pauses = growing_pauses(*_PAUSES)
                 continue
             others_wait = bool(self._waiting)
             self._put_back(batch, error)
             if isinstance(error, _TimedOut) and self._parted(batch, others_wait):
                 continue
-            await self._clock.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            await self._clock.sleep(next(pauses))
 
     def _take(self) -> list[_Asked[Q, A]]:
         """Take what goes into the next call, in the order of its jobs."""

@@ -8,9 +8,10 @@ has answered once.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
@@ -33,6 +34,13 @@ def rfc3339(moment: datetime) -> str:
     """Write a UTC moment as RFC 3339 with milliseconds, and ``Z``."""
     utc = moment.astimezone(UTC).replace(tzinfo=None)
     return f"{utc.isoformat(timespec='milliseconds')}Z"
+
+
+def growing_pauses(first: float, longest: float) -> Iterator[float]:
+    """Yield seconds that double up to the longest, each cut short by chance: nobody keeps step."""
+    while True:
+        yield first * random.uniform(0.5, 1.0)
+        first = min(first * 2, longest)
 
 
 class Timer(Protocol):

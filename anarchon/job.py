@@ -194,9 +194,9 @@ def _define(
         heartbeat=heartbeat,
         catch_up=catch_up,
         timeout=_timeout(kind, options.get("timeout")),
-        max_attempts=_whole_number("max_attempts", options.get("max_attempts", 3)),
+        max_attempts=whole_number("max_attempts", options.get("max_attempts", 3)),
         overlap=_overlap(options.get("overlap", Overlap.SKIP)),
-        history_limit=_whole_number("history_limit", options.get("history_limit", 1000)),
+        history_limit=whole_number("history_limit", options.get("history_limit", 1000)),
     )
 
 
@@ -288,7 +288,8 @@ def _check_signature(handler: Callable[..., object]) -> None:
         ) from None
 
 
-def _whole_number(option: str, value: object) -> int:
+def whole_number(option: str, value: object) -> int:
+    """Return an option that must be 1 or more; raises ``ConfigurationError`` naming it."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
         return value
     raise ConfigurationError(

@@ -7,13 +7,13 @@ import contextvars
 import functools
 import inspect
 import json
-import random
 from collections.abc import Callable
 from concurrent.futures import Executor as Threads
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
 
+from anarchon.clock import growing_pauses
 from anarchon.durations import describe
 from anarchon.errors import LeaseLost
 from anarchon.events import EventKind, shown
@@ -23,7 +23,7 @@ from anarchon.run import RunContext, RunState
 from anarchon.scheduler.core import SchedulerCore
 
 _LONGEST_DETAIL = 2000
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_PAUSES = 0.1, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ async def run_on_thread(
 async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
     """Hand the run to a broker, again and again until it is sent, late, or somebody else's turn."""
     began = core.clock.monotonic()
-    pause, tries = _FIRST_PAUSE, 0
+    pauses, tries = growing_pauses(*_PAUSES), 0
     loop = asyncio.get_running_loop()
     while True:
         outcome = await loop.run_in_executor(thread, _send, core, work)
@@ -125,10 +125,10 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
             # an instance with a better way to the broker may try
             return Ending(RunState.INTERRUPTED, error=outcome, begun=False)
         try:
-            async with core.clock.timeout(pause * random.uniform(0.5, 1.0)):
+            async with core.clock.timeout(next(pauses)):
                 await work.ctx.signal.wait()
         except TimeoutError:
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            continue
 
 
 def _send(core: SchedulerCore, work: Work) -> _Returned | BaseException:

@@ -51,18 +51,15 @@ class LeaseRunner:
         self._core = core
         self._executor = executor
         self._unanswered = unanswered
-        self.backups = Backups(core.clock, self._look)
+        self.backups = Backups(core.clock, self.look)
 
     def start(self, due: Due, mode: Mode = Mode.SCHEDULED) -> None:
         """Claim a slot whose moment has come, beside the caller."""
         name = f"anarchon-run-{due.job.name}"
         self._core.spawn(self._claim_slot(due.job, due.slot, due.within, mode), name)
 
-    def take_over(self, job: Job, slot: datetime) -> None:
+    def look(self, job: Job, slot: datetime) -> None:
         """Look at a slot now, beside the caller."""
-        self._look(job, slot)
-
-    def _look(self, job: Job, slot: datetime) -> None:
         self._core.spawn(self._look_at(job, slot), f"anarchon-look-{job.name}")
 
     async def _claim_slot(self, job: Job, slot: datetime, within: timedelta, mode: Mode) -> None:

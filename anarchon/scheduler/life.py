@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from anarchon.asking import LARGEST_BATCH, Asking
-from anarchon.clock import Clock
+from anarchon.clock import Clock, growing_pauses
 from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from anarchon.events import EventKind
 from anarchon.job import Job
@@ -29,7 +29,7 @@ LONGEST_SLEEP = 60.0
 #: The first time soon enough for a process that is restarted often.
 _FIRST_UPKEEP, _UPKEEP = timedelta(minutes=10), FINGERPRINT_MEMORY / 2
 _LAST_WORD = 5.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
+_PAUSES = 0.5, 5.0
 
 
 class Life:
@@ -99,7 +99,7 @@ class Life:
 
     async def _adopt(self, job: Job) -> None:
         self._shortest_lease = min(self._shortest_lease, job.lease.total_seconds())
-        pause = _FIRST_PAUSE
+        pauses = growing_pauses(*_PAUSES)
         with self.core.droppable():
             # before everything is loaded, the start takes it in
             while self.is_loaded and job.name not in self._begun:
@@ -108,8 +108,7 @@ class Life:
                     await self._begin([job])
                 except (StoreUnavailable, OutcomeUnknown):
                     self._begun.discard(job.name)
-                    await self._clock.sleep(pause * random.uniform(0.5, 1.0))
-                    pause = min(pause * 2, _LONGEST_PAUSE)
+                    await self._clock.sleep(next(pauses))
         self._rearmed.set()
 
     def is_part(self, task: asyncio.Task[Any] | None) -> bool:
@@ -134,17 +133,16 @@ class Life:
             self.is_loaded = not left
 
     async def _begin_when_back(self) -> None:
-        pause = _FIRST_PAUSE
+        pauses = growing_pauses(*_PAUSES)
         while not self.is_loaded:
-            await self._clock.sleep(pause * random.uniform(0.5, 1.0))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            await self._clock.sleep(next(pauses))
             try:
                 await self._begin_all()
             except (StoreUnavailable, OutcomeUnknown):
                 continue
             except StoreError:
                 log.exception("the store refuses to be used; nothing is scheduled")
-                pause = LONGEST_SLEEP
+                pauses = growing_pauses(LONGEST_SLEEP, _PAUSES[1])
         self._rearmed.set()
 
     async def _fire(self) -> None:
@@ -210,7 +208,7 @@ class Life:
             self.core.spawn(self._recover_all(), "anarchon-recovery")
 
     async def _recover_all(self) -> None:
-        pause = _FIRST_PAUSE
+        pauses = growing_pauses(*_PAUSES)
         try:
             with self.core.droppable():
                 while self._to_recover:
@@ -219,8 +217,7 @@ class Life:
                         await self._recover_some(tuple(jobs.values()))
                     except (StoreUnavailable, OutcomeUnknown):
                         self._to_recover = {**jobs, **self._to_recover}
-                        await self._clock.sleep(pause * random.uniform(0.5, 1.0))
-                        pause = min(pause * 2, _LONGEST_PAUSE)
+                        await self._clock.sleep(next(pauses))
         finally:
             self._is_recovering = False
 

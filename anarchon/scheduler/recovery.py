@@ -91,7 +91,7 @@ class Recovery:
             if run.busy:
                 self._runner.backups.watch(job, run.slot)
             elif newest is None or run.slot >= newest or job.overlap is Overlap.ALLOW:
-                self._runner.take_over(job, run.slot)
+                self._runner.look(job, run.slot)
             # else a newer slot came due: nothing older runs, the next claim of the job ends it
 
     def _catch_up(

@@ -25,6 +25,7 @@ from anarchon.job import (
     Publisher,
     check_defaults,
     define,
+    whole_number,
 )
 from anarchon.run import Attempt
 from anarchon.scheduler.background import BackgroundScheduler
@@ -70,8 +71,8 @@ class Scheduler(Declaring):
         self._namespace = _checked_namespace(namespace)
         self._name = name if name is not None else socket.gethostname()
         self._grace = duration(grace, option="grace", allow_zero=True)
-        self._max_threads = _at_least_one("max_threads", max_threads)
-        self._max_publishing = _at_least_one("max_publishing", max_publishing)
+        self._max_threads = whole_number("max_threads", max_threads)
+        self._max_publishing = whole_number("max_publishing", max_publishing)
         self._clock = clock if clock is not None else SystemClock()
         self._defaults: Mapping[str, object] = defaults
         self._jobs: dict[str, Job] = {}
@@ -182,7 +183,7 @@ class Scheduler(Declaring):
         Works whether or not the scheduler runs, and for jobs it does not know. Raises
         ``StoreError`` if the store does not answer.
         """
-        _at_least_one("limit", limit)
+        whole_number("limit", limit)
         names = tuple(self._jobs) if job is None else (job,) if isinstance(job, str) else tuple(job)
         life = self._life
         # a connection belongs to its loop, and a scheduler in the background has its own
@@ -302,12 +303,4 @@ def _checked_namespace(namespace: object) -> str:
         return namespace
     raise ConfigurationError(
         f"{namespace!r} cannot be a namespace", option="namespace", fix="write a printable text"
-    )
-
-
-def _at_least_one(option: str, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return value
-    raise ConfigurationError(
-        f"{value!r} is not a number of 1 or more", option=option, fix="write 1, 2, 3 ..."
     )
