@@ -21,6 +21,8 @@ store), ``asking`` and ``keeper`` (how it is asked, and how leases are kept),
 ``scheduler.lease_runner``, ``scheduler.backups``, ``scheduler.timers``, and one real backend.
 """
 
+from anarchon.action import Handler, Kind, Publisher
+from anarchon.claim_store import ClaimBackend
 from anarchon.clock import Clock, SystemClock
 from anarchon.errors import (
     AnarchonError,
@@ -30,18 +32,29 @@ from anarchon.errors import (
     InvalidSchedule,
     LeaseLost,
     MissingExtra,
+    NoHistory,
     NotRunning,
     OutcomeUnknown,
     SchemaMismatch,
     StoreError,
+    StoreRefused,
     StoreUnavailable,
     UnknownBackend,
 )
 from anarchon.events import Event, EventKind
-from anarchon.job import Duration, Handler, Job, JobOptions, Kind, Publisher
-from anarchon.run import Attempt, Overlap, RunContext, RunState, Signal
+from anarchon.job import Duration, Job, JobOptions
+from anarchon.run import (
+    Attempt,
+    OnStoreError,
+    Overlap,
+    RunContext,
+    RunState,
+    Signal,
+    Tracking,
+)
 from anarchon.scheduler import BackgroundScheduler, Scheduler, at, cron, every
-from anarchon.schedules import At, Cron, CronSets, Every, Schedule
+from anarchon.schedules import At, Cron, CronSets, Every, Polled, Schedule
+from anarchon.standing import Standing
 from anarchon.store import Backend
 
 __all__ = [
@@ -50,6 +63,7 @@ __all__ = [
     "Attempt",
     "Backend",
     "BackgroundScheduler",
+    "ClaimBackend",
     "Clock",
     "ConfigurationError",
     "Cron",
@@ -67,9 +81,12 @@ __all__ = [
     "Kind",
     "LeaseLost",
     "MissingExtra",
+    "NoHistory",
     "NotRunning",
+    "OnStoreError",
     "OutcomeUnknown",
     "Overlap",
+    "Polled",
     "Publisher",
     "RunContext",
     "RunState",
@@ -77,9 +94,12 @@ __all__ = [
     "Scheduler",
     "SchemaMismatch",
     "Signal",
+    "Standing",
     "StoreError",
+    "StoreRefused",
     "StoreUnavailable",
     "SystemClock",
+    "Tracking",
     "UnknownBackend",
     "at",
     "cron",

@@ -11,9 +11,10 @@ import asyncio
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
+from types import TracebackType
 from typing import Protocol
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,6 +51,39 @@ class Timer(Protocol):
         """Take the call back; does nothing once it was made."""
 
 
+class Bell:
+    """An event for one waiter at a time, on a clock; ``asyncio.Event`` with a limit costs more."""
+
+    __slots__ = ("_is_set", "_waiter")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def is_set(self) -> bool:
+        """Tell whether it was set since it was cleared."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Wake the waiter, and whoever comes to wait; on the loop's thread only."""
+        self._is_set = True
+        self.wake()
+
+    def clear(self) -> None:
+        """Let whoever comes now wait for the next time."""
+        self._is_set = False
+
+    def waiter(self) -> asyncio.Future[None]:
+        """Return what is done when it is set, or its time is over."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        return self._waiter
+
+    def wake(self) -> None:
+        """Wake the waiter, set or not."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
 class Clock(ABC):
     """How much time goes by, and how to be woken after some of it."""
 
@@ -83,25 +117,46 @@ class Clock(ABC):
         finally:
             timer.cancel()
 
-    @asynccontextmanager
-    async def timeout(self, seconds: float) -> AsyncIterator[None]:
+    def timeout(self, seconds: float) -> AbstractAsyncContextManager[None]:
         """Cancel the body after so many seconds, and raise ``TimeoutError`` in its place."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.timeout(None) as limit:
-            timer = self.call_later(seconds, lambda: limit.reschedule(loop.time()))
+        return _Limit(self, seconds)
+
+    async def wait(self, bell: Bell, seconds: float) -> bool:
+        """Wait for the bell, but not longer than so many seconds; tell whether it was set."""
+        if not bell.is_set():
+            timer = self.call_later(max(0.0, seconds), bell.wake)
             try:
-                yield
+                await bell.waiter()
             finally:
                 timer.cancel()
+        return bell.is_set()
 
-    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        """Wait for the event, but not longer than so many seconds; tell whether it is set."""
-        try:
-            async with self.timeout(seconds):
-                await event.wait()
-        except TimeoutError:
-            return event.is_set()
-        return True
+
+class _Limit(AbstractAsyncContextManager[None]):
+    # a generator would be shorter, and slower: every call to a store has a limit
+    __slots__ = ("_clock", "_limit", "_seconds", "_timer")
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._limit = asyncio.timeout(None)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+        self._timer = self._clock.call_later(self._seconds, self._end)
+
+    def _end(self) -> None:
+        self._limit.reschedule(asyncio.get_running_loop().time())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        # raises TimeoutError itself where it was this limit that cancelled the body
+        await self._limit.__aexit__(kind, error, trace)
 
 
 class SystemClock(Clock):

@@ -79,12 +79,24 @@ class StoreUnavailable(StoreError):
     """The store was not reached: nothing happened there."""
 
 
+class StoreRefused(StoreUnavailable):
+    """The store, or the way to it, will not have us as we are set up: nothing happened there.
+
+    An unknown host, a wrong password, a missing database or right, a server that only follows
+    another one. It may be mended there while we wait, so whoever waits for a store waits on.
+    """
+
+
 class OutcomeUnknown(StoreError):
     """The request went out and no answer came: it may have happened, ask before you act."""
 
 
 class SchemaMismatch(StoreError):
     """The store holds tables or keys of another version than this package can use."""
+
+
+class NoHistory(StoreError):
+    """The store keeps no history to be asked for."""
 
 
 class Interrupted(AnarchonError):

@@ -3,51 +3,26 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import hashlib
-import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, Literal, Protocol, TypedDict, cast
+from typing import Any, Literal, TypedDict, cast
 
+from anarchon import leaseless
+from anarchon.action import Handler, Kind, Publisher, kind_of, publishes
 from anarchon.durations import describe, duration
 from anarchon.errors import ConfigurationError
-from anarchon.run import Overlap, RunContext
+from anarchon.run import OnStoreError, Overlap
 from anarchon.schedules import Schedule
 
 Duration = timedelta | float | str
-Handler = Callable[[RunContext], Awaitable[object] | object]
 
 _LONGEST_NAME = 200
 _SHORTEST_LEASE = timedelta(seconds=1)
 _SHORTEST_HEARTBEAT = timedelta(milliseconds=100)
+_SHORTEST_START = timedelta(seconds=1)
 _LONGEST = timedelta(days=3650)
-
-
-class Publisher(Protocol):
-    """An action that hands a run to a broker instead of doing it here."""
-
-    #: What the message asks for, and where it goes, without a password; a change of either is
-    #: a new edition of the job, so that two environments that share a store by mistake notice.
-    task: str
-    sends_to: str
-
-    def publish(self, ctx: RunContext) -> str:
-        """Send the message and return its id, once the broker has confirmed it.
-
-        Called on the publishing thread. Must end by itself within seconds; whatever it raises
-        counts as not sent and is tried again.
-        """
-
-
-class Kind(StrEnum):
-    """How an action is carried out."""
-
-    COROUTINE = "coroutine"
-    THREAD = "thread"
-    PUBLISH = "publish"
 
 
 class JobOptions(TypedDict, total=False):
@@ -67,13 +42,22 @@ class JobOptions(TypedDict, total=False):
     catch_up: Duration
     """How old the newest missed slot may be to be run at start (5 min); 0 for never."""
     timeout: Duration | None
-    """How long one attempt may take (no limit)."""
+    """How long one attempt may take (no limit); not for a message that is not tracked."""
     max_attempts: int
     """How many attempts may lapse before the run ends as lost (3)."""
     overlap: Literal["skip", "allow"]
     """``"skip"`` (default) or ``"allow"`` a slot while another run of the job is busy."""
     history_limit: int
     """How many attempts of the job the store keeps (1,000)."""
+    track: bool
+    """Follow what is published until its worker has ended it (no); only for a publisher."""
+    start_within: Duration
+    """How long after its slot a worker may begin a tracked run (1 h)."""
+    on_store_error: Literal["retry", "run"]
+    """What a worker does with a tracked run while the store is away: send it again for later
+    (``"retry"``, default under overlap skip) or ``"run"`` it (default under allow)."""
+    run_at_start: bool
+    """Have one more slot, when the store first sees the job with this schedule (no)."""
 
 
 OPTION_NAMES = frozenset(JobOptions.__annotations__)
@@ -83,7 +67,8 @@ OPTION_NAMES = frozenset(JobOptions.__annotations__)
 class Job:
     """What to do and when, with every option settled.
 
-    Made by ``define``; two jobs of one scheduler never share a name.
+    Made by ``define``; two jobs of one scheduler never share a name. ``start_within`` and
+    ``on_store_error`` are ``None`` unless it is tracked.
     """
 
     name: str
@@ -99,6 +84,10 @@ class Job:
     max_attempts: int
     overlap: Overlap
     history_limit: int
+    track: bool
+    start_within: timedelta | None
+    on_store_error: OnStoreError | None
+    run_at_start: bool
 
     def fingerprint(self, now: datetime) -> str:
         """Stand for schedule and task: equal on every instance that knows the job the same way."""
@@ -115,35 +104,51 @@ def define(
     action: Handler | Publisher,
     options: Mapping[str, object],
     defaults: Mapping[str, object] | None = None,
+    *,
+    claims_only: str | None = None,
 ) -> Job:
     """Check a job's name and options and settle its defaults.
 
-    Raises ``ConfigurationError``, which names the job, the option and what to write instead.
+    ``claims_only`` is the label of a store that keeps no leases. Raises
+    ``ConfigurationError``, which names the job, the option and what to write instead.
     """
     _check_name(name)
     try:
         _refuse_unknown(options)
-        if options.get("timeout") is not None and callable(getattr(action, "publish", None)):
-            raise ConfigurationError(
-                "a message is not timed",
-                option="timeout",
-                fix="limit the task itself, as by Celery's time_limit",
-            )
-        return _define(name, schedule, action, {**(defaults or {}), **options})
+        settled = {**(defaults or {}), **options}
+        if claims_only is not None:
+            leaseless.refuse_options(options, claims_only)
+            leaseless.refuse_schedule(schedule, claims_only)
+            settled |= leaseless.SETTLED
+        track = yes_or_no("track", settled.get("track", False)) and publishes(action)
+        _refuse_useless(options, action, track=track)
+        job = _define(name, schedule, action, settled, track=track)
+        _refuse_too_late(options, job)
     except ConfigurationError as error:
         raise error.of_job(name) from None
+    return job
 
 
-def check_defaults(options: Mapping[str, object], beside: Iterable[str]) -> None:
+def check_defaults(
+    options: Mapping[str, object], beside: Iterable[str], claims_only: str | None = None
+) -> None:
     """Refuse options that no job could have; contradictions show when a job is declared.
 
-    ``beside`` names what else may stand there, for whoever misspelt one of those.
+    ``beside`` names what else may stand there, for whoever misspelt one of those;
+    ``claims_only`` as for ``define``.
     """
     _refuse_unknown(options, beside)
+    if claims_only is not None:
+        leaseless.refuse_options(options, claims_only)
 
 
 def _define(
-    name: str, schedule: Schedule, action: Handler | Publisher, options: Mapping[str, Any]
+    name: str,
+    schedule: Schedule,
+    action: Handler | Publisher,
+    options: Mapping[str, Any],
+    *,
+    track: bool,
 ) -> Job:
     def length(option: str, default: timedelta, *, allow_zero: bool = False) -> timedelta:
         value = options.get(option)
@@ -174,6 +179,17 @@ def _define(
         )
     catch_up = length("catch_up", timedelta(minutes=5), allow_zero=True)
     max_late = length("max_late", catch_up or timedelta(minutes=5))
+    start_within = None
+    if track:
+        start_within = _whole_millis(length("start_within", timedelta(hours=1)))
+        if start_within < _SHORTEST_START:
+            raise ConfigurationError(
+                f"{describe(start_within)} is too short for a message to arrive",
+                option="start_within",
+                fix=f"write {describe(_SHORTEST_START)} or more",
+            )
+        # nobody may begin it later, so it is not to be sent later
+        catch_up, max_late = min(catch_up, start_within), min(max_late, start_within)
     jitter = length("jitter", timedelta(milliseconds=500), allow_zero=True)
     if jitter >= max_late:
         raise ConfigurationError(
@@ -182,7 +198,8 @@ def _define(
             option="jitter",
             fix="write less jitter, or a longer max_late",
         )
-    kind = _kind(action)
+    kind = kind_of(action)
+    overlap = _overlap(options.get("overlap", Overlap.SKIP))
     return Job(
         name=name,
         schedule=schedule,
@@ -193,10 +210,14 @@ def _define(
         lease=lease,
         heartbeat=heartbeat,
         catch_up=catch_up,
-        timeout=_timeout(kind, options.get("timeout")),
+        timeout=_timeout(options.get("timeout"), is_timed=track or kind is not Kind.PUBLISH),
         max_attempts=whole_number("max_attempts", options.get("max_attempts", 3)),
-        overlap=_overlap(options.get("overlap", Overlap.SKIP)),
+        overlap=overlap,
         history_limit=whole_number("history_limit", options.get("history_limit", 1000)),
+        track=track,
+        start_within=start_within,
+        on_store_error=_on_store_error(options.get("on_store_error"), overlap) if track else None,
+        run_at_start=yes_or_no("run_at_start", options.get("run_at_start", False)),
     )
 
 
@@ -210,11 +231,58 @@ def _bounded(option: str, length: timedelta) -> timedelta:
     return length
 
 
-def _timeout(kind: Kind, value: Any) -> timedelta | None:
-    # a message is sent within seconds, or tried again; the scheduler's default is for handlers
-    if value is None or kind is Kind.PUBLISH:
+def _timeout(value: Any, *, is_timed: bool) -> timedelta | None:
+    # the scheduler's default is not for a message that nobody follows
+    if value is None or not is_timed:
         return None
     return _bounded("timeout", duration(value, option="timeout"))
+
+
+def _refuse_useless(
+    options: Mapping[str, object], action: Handler | Publisher, *, track: bool
+) -> None:
+    """Refuse what was written for this very job and means nothing to its action."""
+    if options.get("track") and not publishes(action):
+        raise ConfigurationError(
+            "a handler is followed to its end as it is",
+            option="track",
+            fix="leave it out: it is for a job that publishes",
+        )
+    if track:
+        return
+    fix = "write track=True too, or leave it out"
+    for option in ("start_within", "on_store_error"):
+        if options.get(option) is not None:
+            raise ConfigurationError(
+                "it is about a published run that is tracked",
+                option=option,
+                fix=fix if publishes(action) else "leave it out",
+            )
+    if publishes(action) and options.get("timeout") is not None:
+        raise ConfigurationError(
+            "nobody follows the message to time its work",
+            option="timeout",
+            fix="write track=True too, or limit the task itself, by Celery's or Dramatiq's"
+            " time_limit",
+        )
+
+
+def _refuse_too_late(options: Mapping[str, Any], job: Job) -> None:
+    """Refuse to be asked for runs that nobody may begin any more."""
+    if job.start_within is None:
+        return
+    for option in ("catch_up", "max_late"):
+        value = options.get(option)
+        if value is None:
+            continue
+        written = duration(value, option=option, allow_zero=True)
+        if written > job.start_within:
+            raise ConfigurationError(
+                f"a run sent {describe(written)} after its slot could not be begun any more:"
+                f" start_within is {describe(job.start_within)}",
+                option=option,
+                fix=f"write {describe(job.start_within)} or less, or a longer start_within",
+            )
 
 
 def _check_name(name: object) -> None:
@@ -242,52 +310,6 @@ def _refuse_unknown(options: Mapping[str, object], beside: Iterable[str] = ()) -
         raise ConfigurationError("there is no such option", option=option, fix=fix)
 
 
-def _kind(action: Handler | Publisher) -> Kind:
-    if callable(getattr(action, "publish", None)):
-        for name in ("task", "sends_to"):
-            if not isinstance(getattr(action, name, None), str):
-                raise ConfigurationError(
-                    f"{action!r} publishes, and has no text {name!r}",
-                    option="handler",
-                    fix="give it the attributes of anarchon.Publisher",
-                )
-        return Kind.PUBLISH
-    if not callable(action):
-        raise ConfigurationError(
-            f"{action!r} cannot be called", option="handler", fix="give a function of one argument"
-        )
-    _check_signature(action)
-    inner: object = action
-    while isinstance(inner, functools.partial):
-        inner = inner.func
-    method = type(inner).__call__ if callable(inner) else None
-    if inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(method):
-        return Kind.COROUTINE
-    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
-        raise ConfigurationError(
-            f"{inner!r} yields, and nobody would ask it for more",
-            option="handler",
-            fix="give a function that returns when the work is done",
-        )
-    return Kind.THREAD
-
-
-def _check_signature(handler: Callable[..., object]) -> None:
-    try:
-        signature = inspect.signature(handler)
-    except (TypeError, ValueError):
-        return  # written in C: called with one argument, come what may
-    try:
-        signature.bind(object())
-    except TypeError:
-        raise ConfigurationError(
-            f"{getattr(handler, '__qualname__', handler)!s}{signature} cannot be called with one"
-            " argument",
-            option="handler",
-            fix="give a function that takes the run's context: def handler(ctx)",
-        ) from None
-
-
 def whole_number(option: str, value: object) -> int:
     """Return an option that must be 1 or more; raises ``ConfigurationError`` naming it."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
@@ -303,6 +325,26 @@ def _overlap(value: object) -> Overlap:
     except ValueError:
         raise ConfigurationError(
             f"{value!r} is not a rule", option="overlap", fix='write "skip" or "allow"'
+        ) from None
+
+
+def yes_or_no(option: str, value: object) -> bool:
+    """Return an option that any text would be a yes to; raises ``ConfigurationError`` naming it."""
+    if isinstance(value, bool):
+        return value
+    raise ConfigurationError(
+        f"{value!r} is neither yes nor no", option=option, fix="write True or False"
+    )
+
+
+def _on_store_error(value: object, overlap: Overlap) -> OnStoreError:
+    if value is None:
+        return OnStoreError.RETRY if overlap is Overlap.SKIP else OnStoreError.RUN
+    try:
+        return OnStoreError(value)  # type: ignore[arg-type]  # whatever it is, it is refused
+    except ValueError:
+        raise ConfigurationError(
+            f"{value!r} is not a rule", option="on_store_error", fix='write "retry" or "run"'
         ) from None
 
 

@@ -23,16 +23,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from anarchon.asking import PATIENCE
-from anarchon.clock import Clock
+from anarchon.calling import PATIENCE, is_being_cancelled
+from anarchon.clock import Bell, Clock
 from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from anarchon.run import Signal
 from anarchon.store import LeaseStore, Renewal
+from anarchon.threads import Flag, OSThread, native_lock
 
 log = logging.getLogger("anarchon.keeper")
 
@@ -87,18 +87,21 @@ class Keeper:
     def __init__(self, connect: Callable[[], LeaseStore], clock: Clock) -> None:
         self._connect = connect
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = native_lock()
         self._held: dict[str, Held] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._wake = asyncio.Event()
+        self._wake = Bell()
         self._wakes_at = float("inf")
-        self._thread: threading.Thread | None = None
+        self._thread: OSThread | None = None
         self._task: asyncio.Task[None] | None = None
-        self._ready = threading.Event()
+        self._renewing: asyncio.Task[None] | None = None
+        self._ready = Flag()
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None
         self._stopped = False
         self._store: LeaseStore | None = None
+        self._opening = 0.0
+        self._hung = False
         self._failing = False
         self._renewed_at = float("-inf")
         #: The heartbeat that was too short for an answer last time; it is renewed apart.
@@ -117,9 +120,7 @@ class Keeper:
             self._loop = loop
             self._task = asyncio.create_task(self._run(), name="anarchon-keeper")
             return
-        self._thread = threading.Thread(
-            target=self._live_on_thread, args=(loop,), name="anarchon-keeper", daemon=True
-        )
+        self._thread = OSThread(lambda: self._live_on_thread(loop), "anarchon-keeper")
         self._thread.start()
         self._ready.wait()
         if self._failure is not None:
@@ -128,7 +129,7 @@ class Keeper:
     async def stop(self) -> None:
         """Stop renewing and let the connection go; what is still held will lapse."""
         self._stopped = True
-        self._nudge()
+        self._call(self._wake.set)
         if self._task is not None:
             await self._task
         if self._thread is not None:
@@ -154,6 +155,9 @@ class Keeper:
             held.trust_from(asked_at)
         due = min(held.trusted_until, self._clock.monotonic() + held.heartbeat.total_seconds())
         self._hurry(due)
+        if self._hung:
+            self._hung = False
+            self._call(self._open_anew)
 
     def drop(self, held: Held) -> None:
         """Forget a token."""
@@ -168,12 +172,20 @@ class Keeper:
     def _hurry(self, due: float) -> None:
         # a burst of claims must not wake the thread once for each of them
         if due < self._wakes_at:
-            self._nudge()
+            self._call(self._wake.set)
 
-    def _nudge(self) -> None:
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._wake.set)
+    def _open_anew(self) -> None:
+        """Give up a try to connect that may hang like the one before: the store can be reached."""
+        if self._store is None and self._renewing is not None:
+            self._renewing.cancel()
+
+    def _call(self, callback: Callable[[], object]) -> None:
+        if self._loop is None:
+            return
+        try:
+            self._loop.call_soon_threadsafe(callback)
+        except RuntimeError:
+            pass  # closed: the keeper has ended, and may do so at any moment of a stop
 
     def _live_on_thread(self, starter: asyncio.AbstractEventLoop) -> None:
         try:
@@ -192,28 +204,27 @@ class Keeper:
         await self._run()
 
     async def _run(self) -> None:
-        renewing: asyncio.Task[None] | None = None
         try:
             while not self._stopped:
                 now = self._clock.monotonic()
                 self._end_distrusted(now)
-                if renewing is not None and renewing.done():
-                    renewing = None
+                if self._renewing is not None and self._renewing.done():
+                    self._renewing = None
                 # a call that hangs must not keep anybody from noticing that trust is over
-                if renewing is None and self._renewal_due() <= now:
-                    renewing = asyncio.create_task(self._renew())
-                    renewing.add_done_callback(lambda _: self._wake.set())
+                if self._renewing is None and self._renewal_due() <= now:
+                    self._renewing = asyncio.create_task(self._renew())
+                    self._renewing.add_done_callback(lambda _: self._wake.set())
                 self._wake.clear()
                 # whoever tells of a token while we look must wake us: the look may have missed it
                 self._wakes_at = float("inf")
-                self._wakes_at = self._next_wake(renewing is not None)
+                self._wakes_at = self._next_wake(self._renewing is not None)
                 delay = min(self._wakes_at - self._clock.monotonic(), 60.0)
-                await self._clock.wait(self._wake, max(delay, 0.0))
+                await self._clock.wait(self._wake, delay)
         finally:
             self._wakes_at = float("-inf")
-            if renewing is not None:
-                renewing.cancel()
-                await asyncio.gather(renewing, return_exceptions=True)
+            if self._renewing is not None:
+                self._renewing.cancel()
+                await asyncio.gather(self._renewing, return_exceptions=True)
             if self._store is not None:
                 await self._store.close()
 
@@ -249,7 +260,7 @@ class Keeper:
             held = [h for h in self._held.values() if h.renew_until > now]
             heartbeat = min((h.heartbeat for h in held), default=timedelta(seconds=1))
         try:
-            await self._open()
+            await self._open(heartbeat)
             # the patient first: what is too urgent for a slow store must not cost them theirs
             for urgent in (False, True):
                 some = [h for h in held if (h.heartbeat <= self._too_short) is urgent]
@@ -259,7 +270,10 @@ class Keeper:
             if self._failing:
                 log.warning("heartbeats are answered again")
             self._failing = False
-        except Exception as error:  # whatever it was, the next heartbeat must come
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                raise
+            # whatever else it was, the next heartbeat must come
             if not self._failing:
                 problem = error if isinstance(error, StoreError) else repr(error)
                 log.warning("heartbeat failed, tried again: %s", problem)
@@ -267,14 +281,21 @@ class Keeper:
             # sooner than a heartbeat: there is less trust left now
             self._renewed_at = self._clock.monotonic() - heartbeat.total_seconds() * 2 / 3
 
-    async def _open(self) -> None:
+    async def _open(self, heartbeat: timedelta) -> None:
+        """Connect, in about the shortest heartbeat: a try that hangs must cost no lease.
+
+        A store that cannot be reached so fast gets twice as long the next time.
+        """
         if self._store is not None:
             return
         store = self._connect()
+        limit = min(max(heartbeat.total_seconds(), self._opening), PATIENCE)
+        self._opening = 2 * limit
         try:
-            async with self._clock.timeout(PATIENCE):
+            async with self._clock.timeout(limit):
                 await store.open()
-        except BaseException:
+        except BaseException as error:
+            self._hung = isinstance(error, TimeoutError)
             await store.close()
             raise
         self._store = store
@@ -307,6 +328,11 @@ class Keeper:
             await self._renew_some(held[middle:], deadline)
 
     async def _renew_batch(self, held: list[Held], deadline: float) -> None:
+        with self._lock:
+            # the calls before this one may have taken long
+            held = [h for h in held if h.token in self._held]
+        if not held:
+            return
         # a renewal may reach the store before the claim of its token, and be answered after it
         was_granted = [one.granted for one in held]
         renewals = [Renewal(h.job, h.slot, h.token) for h in held]

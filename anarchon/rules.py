@@ -1,9 +1,11 @@
 """The protocol, as pure functions on the record of one job.
 
 Each function takes the record and the store's time and returns a ``Step``: the answer, the
-record as it is afterwards, and the history records that were opened or closed. A store
-applies a step whole or not at all. ``MemoryBackend`` and ``SQLiteBackend`` run these
-functions; the others say the same in their own language and are held to it by the tests.
+record as it is afterwards, and the history records that changed. A store applies a step
+whole or not at all. What is special to a published run that is followed to its end stands in
+``anarchon.tracked``; a record is ``anarchon.record``'s. ``MemoryBackend`` and
+``SQLiteBackend`` run these functions; the others say the same in their own language and are
+held to it by the tests.
 
 The record handed in needs only the run of the slot in question and the runs that have not
 ended; runs that have ended matter to nobody but their own slot. A job without a record gets
@@ -13,30 +15,42 @@ jobs are registered before they are claimed: a claim for a slot in time that fin
 comes to a store that lost it, and the floor is then right below that slot, which would be
 lost otherwise.
 
+Some schedules cannot tell their slots beforehand, only whether one is due by now, given the one
+before. Each instance then finds another moment for what is one slot. So it names the newest
+slot it knows of, and its own counts only as long as no newer one was decided: of all slots that
+follow one, the first claimed is the slot. That it was skipped decides it as well,
+or each later look would find one more to skip.
+
 A claim is decided in this order.
 
-1. *There is a run.* Ended: ``done``. Live lease and this very token: ``won``, lease set anew.
-   Live lease: ``running``. Lapsed or released: ``running``, unless the claim is a takeover.
-   Then: no attempt left, the run ends as ``lost``, ``done``; another run of the job is busy and
-   may not be overlapped, ``overlap``; else the next attempt, ``won``.
-2. *There is none.* At or below the floor: ``done``. A takeover, or before the slot: ``none``.
-   Later than allowed: ``late``. Another run of the job is busy and may not be overlapped:
+1. *There is a run.* Ended: ``done``. Past its start deadline without a lease: the run ends as
+   ``expired``, ``done``. Live lease and this very token, and not yet begun by a worker:
+   ``won``, lease set anew. Busy, by a live lease or in the broker: ``running``. Lapsed or
+   released: ``running``, unless the claim is a takeover, and one whose token never had an
+   attempt of this run. Then: no attempt left, the run ends as ``lost``, ``done``; another run of
+   the job is busy and may not be overlapped, ``overlap``; else the next attempt, ``won``.
+2. *There is none.* At or below the floor, or found by a slot that is not the newest one any
+   more: ``done``. A takeover, or before the slot: ``none``. Later than allowed, or than its
+   work may begin: ``late``. Another run of the job is busy and may not be overlapped:
    ``overlap``, and the slot is marked as skipped, which a catch-up takes as ``done``. Else the
-   first attempt, ``won``; where runs may not overlap, every other unfinished run of the job
-   ends in the same step, as ``interrupted`` if it was released, as ``lost`` if it lapsed.
+   first attempt, ``won``; where runs may not overlap, every other unfinished run of the job ends
+   in the same step, as ``interrupted`` if it was released, as ``lost`` if it lapsed, as
+   ``expired`` if it is past its start deadline.
 
-The rules were searched exhaustively with kills, freezes, lost, late and repeated replies, and
-pruning at any moment; the looser wordings each had a counter-example.
+``tests/simulation`` searches these very functions breadth-first, in small worlds and there
+exhaustively: kills, freezes, lost, late and repeated answers, releases, pruning at any moment,
+and for tracked runs what broker and workers do. Each looser wording it knows has a
+counter-example. Change a rule only with that search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Generic, TypeVar
+from dataclasses import replace
+from datetime import datetime
 
-from anarchon.clock import EPOCH, MILLISECOND, from_millis, to_millis
+from anarchon import tracked
+from anarchon.clock import EPOCH, to_millis
+from anarchon.record import JobRecord, Run, Seen, Step, closed, end, opened
 from anarchon.run import Attempt, Overlap, RunState
 from anarchon.store import (
     FINGERPRINT_MEMORY,
@@ -51,77 +65,8 @@ from anarchon.store import (
     Registration,
     Release,
     Renewal,
-    Terms,
     Unfinished,
 )
-
-A = TypeVar("A")
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A claimed slot, or the mark of a skipped one.
-
-    ``token`` is that of the current attempt, ``None`` once it was released; ``expires`` is when
-    its lease lapses, ``None`` when there is no lease. ``lapses`` counts the attempts that
-    lapsed before this one. ``spent`` are the tokens that were released. A run that was
-    finished keeps the token that did it, so that asking again hears the same.
-    """
-
-    slot: datetime
-    state: RunState
-    terms: Terms
-    attempt: int
-    lapses: int
-    token: str | None
-    expires: datetime | None
-    instance: str
-    fence: int
-    started: datetime
-    spent: tuple[str, ...] = ()
-
-    def is_busy_at(self, time: datetime) -> bool:
-        return not self.state.has_ended and self.expires is not None and self.expires > time
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """When a fingerprint was registered first and last."""
-
-    first: datetime
-    last: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """What a store keeps of one job."""
-
-    floor: datetime
-    fence: int = 0
-    seen: Mapping[str, Seen] = field(default_factory=dict)
-    runs: Mapping[datetime, Run] = field(default_factory=dict)
-
-    @classmethod
-    def made_by(cls, asked: Claim | Registration, time: datetime) -> JobRecord:
-        """Make the record of a job that this question is the first to name."""
-        if (
-            isinstance(asked, Claim)
-            and asked.mode is Mode.SCHEDULED
-            and timedelta(0) <= time - asked.slot <= asked.within
-        ):
-            return cls(floor=asked.slot - MILLISECOND)
-        # whole milliseconds, as every store keeps it: a slot of this very millisecond counts
-        # as past, and a moment read back from a store equals the one in memory
-        return cls(floor=from_millis(to_millis(time)))
-
-
-@dataclass(frozen=True, slots=True)
-class Step(Generic[A]):
-    """An answer and what it changes; ``record`` is the very same object where nothing does."""
-
-    answer: A
-    record: JobRecord
-    attempts: tuple[Attempt, ...] = ()
 
 
 def claim(record: JobRecord, asked: Claim, time: datetime) -> Step[ClaimAnswer]:
@@ -130,13 +75,17 @@ def claim(record: JobRecord, asked: Claim, time: datetime) -> Step[ClaimAnswer]:
         return _claim_new(record, run, asked, time)
     if run.state.has_ended:
         return Step(ClaimAnswer(Outcome.DONE), record)
+    if run.is_overdue_at(time):
+        return _ended(record, run, asked, RunState.EXPIRED, time)
     if run.is_busy_at(time):
-        if run.token == asked.token:
+        # its publisher's again only as long as no worker has it
+        if run.is_held_by(asked.token):
             held = replace(run, expires=time + run.terms.lease)
-            return Step(_answer(Outcome.WON, held), _with(record, held))
+            return Step(_answer(Outcome.WON, held), record.having(held))
         return Step(_answer(Outcome.RUNNING, run), record)
-    # a repeat of a request whose attempt was given back since must not start another
-    if asked.mode is not Mode.TAKEOVER or asked.token in run.spent:
+    # a request that arrives again after its attempt was given back, or lapsed, must not start
+    # another: who made it may still work under that token
+    if asked.mode is not Mode.TAKEOVER or run.has_had(asked.token):
         return Step(_answer(Outcome.RUNNING, run), record)
     return _take_over(record, run, asked, time)
 
@@ -145,12 +94,11 @@ def _take_over(record: JobRecord, run: Run, asked: Claim, time: datetime) -> Ste
     lapsed = run.token is not None
     lapses = run.lapses + lapsed
     if lapsed and lapses >= run.terms.max_attempts:
-        ended, closed = _end(asked.job, run, RunState.LOST, time)
-        return Step(ClaimAnswer(Outcome.DONE), _with(record, ended), closed)
+        return _ended(record, run, asked, RunState.LOST, time)
     blocker = _busy_other(record, run.slot, time) if run.terms.overlap is Overlap.SKIP else None
     if blocker is not None:
         return Step(_overlap(blocker), record)
-    closed = (_closed(asked.job, run, RunState.LOST, time),) if lapsed else ()
+    gone = (closed(asked.job, run, RunState.LOST, time),) if lapsed else ()
     fence = _next_fence(record, time)
     taken = replace(
         run,
@@ -162,22 +110,37 @@ def _take_over(record: JobRecord, run: Run, asked: Claim, time: datetime) -> Ste
         instance=asked.instance,
         fence=fence,
         started=time,
+        spent=run.spent_by_lapse(),
+        deadline=tracked.next_deadline(run, time),
+        retry=0,
+        nonce=None,
+        holder=None,
+        message=None,
+        begun=None,
     )
     return Step(
         _answer(Outcome.WON, taken),
-        replace(_with(record, taken), fence=fence),
-        (*closed, _opened(asked.job, taken)),
+        replace(record.having(taken), fence=fence),
+        (*gone, opened(asked.job, taken)),
     )
+
+
+def _ended(
+    record: JobRecord, run: Run, asked: Claim, state: RunState, time: datetime
+) -> Step[ClaimAnswer]:
+    ended, gone = end(asked.job, run, state, time)
+    return Step(ClaimAnswer(Outcome.DONE), record.having(ended), gone)
 
 
 def _claim_new(
     record: JobRecord, mark: Run | None, asked: Claim, time: datetime
 ) -> Step[ClaimAnswer]:
-    if asked.slot <= record.floor:
+    deadline = tracked.first_deadline(asked.terms, asked.slot)
+    if asked.slot <= record.floor or _is_stale(record, asked):
         return Step(ClaimAnswer(Outcome.DONE), record)
     if asked.mode is Mode.TAKEOVER or time < asked.slot:
         return Step(ClaimAnswer(Outcome.NONE), record)
-    if time - asked.slot > asked.within:
+    if time - asked.slot > asked.within or (deadline is not None and deadline <= time):
         return Step(ClaimAnswer(Outcome.LATE), record)
     if mark is not None and asked.mode is Mode.CATCH_UP:
         return Step(ClaimAnswer(Outcome.DONE), record)
@@ -199,19 +162,30 @@ def _claim_new(
         instance=asked.instance,
         fence=fence,
         started=time,
+        deadline=deadline,
     )
     after: JobRecord = record
-    closed: list[Attempt] = []
+    gone: list[Attempt] = []
     for other in others:
-        state = RunState.INTERRUPTED if other.token is None else RunState.LOST
-        ended, attempts = _end(asked.job, other, state, time)
-        after = _with(after, ended)
-        closed.extend(attempts)
+        ended, attempts = end(asked.job, other, _fate(other, time), time)
+        after = after.having(ended)
+        gone.extend(attempts)
     return Step(
         _answer(Outcome.WON, won),
-        replace(_with(after, won), fence=fence),
-        (*closed, _opened(asked.job, won)),
+        replace(after.having_new(won), fence=fence),
+        (*gone, opened(asked.job, won)),
     )
+
+
+def _is_stale(record: JobRecord, asked: Claim) -> bool:
+    return asked.after is not None and not record.newest <= asked.after < asked.slot
+
+
+def _fate(run: Run, time: datetime) -> RunState:
+    """Return how an unfinished run ends that a newer one replaces."""
+    if run.is_overdue_at(time):
+        return RunState.EXPIRED
+    return RunState.INTERRUPTED if run.token is None else RunState.LOST
 
 
 def _skip(
@@ -231,37 +205,41 @@ def _skip(
         fence=0,
         started=time,
     )
-    shown = _closed(asked.job, skipped, RunState.SKIPPED, time)
-    return Step(_overlap(blocker), _with(record, skipped), (shown,))
+    shown = closed(asked.job, skipped, RunState.SKIPPED, time)
+    return Step(_overlap(blocker), record.having_new(skipped), (shown,))
 
 
 def renew(record: JobRecord, asked: Renewal, time: datetime) -> Step[bool]:
+    if asked.waiting is not None:
+        return tracked.mark(record, asked, asked.waiting, time)
     run = record.runs.get(asked.slot)
-    if run is None or run.token != asked.token or not run.is_busy_at(time):
+    if run is None or run.token != asked.token or run.holder != asked.holder:
         return Step(False, record)
-    return Step(True, _with(record, replace(run, expires=time + run.terms.lease)))
+    if not run.is_leased_at(time):
+        return Step(False, record)
+    return Step(True, record.having(replace(run, expires=time + run.terms.lease)))
 
 
 def finish(record: JobRecord, asked: Finish, time: datetime) -> Step[bool]:
     run = record.runs.get(asked.slot)
-    if run is None or run.token != asked.token:
+    if run is None or not run.is_held_by(asked.token, asked.nonce):
         return Step(False, record)
     if run.state.has_ended:
         return Step(True, record)
     ended = replace(run, state=asked.state, expires=None)
-    closed = _closed(asked.job, run, asked.state, time, asked.detail)
-    return Step(True, _with(record, ended), (closed,))
+    shown = closed(asked.job, run, asked.state, time, asked.detail)
+    return Step(True, record.having(ended), (shown,))
 
 
 def release(record: JobRecord, asked: Release, time: datetime) -> Step[bool]:
     run = record.runs.get(asked.slot)
-    if run is None or run.token != asked.token or run.state.has_ended:
-        return Step(run is not None and asked.token in run.spent, record)
+    if run is None or run.state.has_ended or not run.is_held_by(asked.token):
+        return Step(run is not None and run.was_released_by(asked.token), record)
     freed = replace(run, token=None, expires=None, spent=(*run.spent, asked.token))
     if asked.begun and run.terms.max_attempts == 1:
         freed = replace(freed, state=RunState.INTERRUPTED)
-    closed = _closed(asked.job, run, RunState.INTERRUPTED, time)
-    return Step(True, _with(record, freed), (closed,))
+    shown = closed(asked.job, run, RunState.INTERRUPTED, time)
+    return Step(True, record.having(freed), (shown,))
 
 
 def register(record: JobRecord, asked: Registration, time: datetime) -> Step[KnownJob]:
@@ -283,7 +261,9 @@ def register(record: JobRecord, asked: Registration, time: datetime) -> Step[Kno
         if not run.state.has_ended
     )
     remembered[asked.fingerprint] = Seen(known.first, time)
-    return Step(KnownJob(known.first, others, unfinished), replace(record, seen=remembered))
+    return Step(
+        KnownJob(known.first, record.newest, others, unfinished), replace(record, seen=remembered)
+    )
 
 
 def prune_up_to(asked: Prune, surplus: datetime | None, time: datetime) -> datetime:
@@ -304,16 +284,17 @@ def prune(record: JobRecord, up_to: datetime) -> Step[tuple[datetime, ...]]:
 
 
 def forget(job: str, record: JobRecord, time: datetime) -> Step[None]:
-    """End as ``lost`` what has been unfinished, and not busy, for longer than ``RETENTION``."""
+    """End as ``lost``, or ``expired``, what is unfinished and not busy after ``RETENTION``."""
     after: JobRecord = record
-    closed: list[Attempt] = []
+    gone: list[Attempt] = []
     for run in record.runs.values():
         if run.state.has_ended or run.is_busy_at(time) or time - run.slot <= RETENTION:
             continue
-        ended, attempts = _end(job, run, RunState.LOST, time)
-        after = _with(after, ended)
-        closed.extend(attempts)
-    return Step(None, after, tuple(closed))
+        state = RunState.EXPIRED if run.is_overdue_at(time) else RunState.LOST
+        ended, attempts = end(job, run, state, time)
+        after = after.having(ended)
+        gone.extend(attempts)
+    return Step(None, after, tuple(gone))
 
 
 def _busy_other(record: JobRecord, slot: datetime, time: datetime) -> Run | None:
@@ -326,37 +307,6 @@ def _next_fence(record: JobRecord, time: datetime) -> int:
     return max(record.fence + 1, to_millis(time))
 
 
-def _with(record: JobRecord, run: Run) -> JobRecord:
-    return replace(record, runs={**record.runs, run.slot: run})
-
-
-def _end(job: str, run: Run, state: RunState, time: datetime) -> tuple[Run, tuple[Attempt, ...]]:
-    """End a run that its own token did not end, and its current attempt if it has one."""
-    ended = replace(run, state=state, token=None, expires=None)
-    # the attempt of a released run was closed when it was released
-    return ended, () if run.token is None else (_closed(job, run, state, time),)
-
-
-def _opened(job: str, run: Run) -> Attempt:
-    return Attempt(job, run.slot, run.attempt, run.state, run.instance, run.fence, run.started)
-
-
-def _closed(
-    job: str, run: Run, state: RunState, time: datetime, detail: str | None = None
-) -> Attempt:
-    return Attempt(
-        job,
-        run.slot,
-        run.attempt,
-        state,
-        run.instance,
-        run.fence,
-        run.started,
-        ended=time,
-        detail=detail,
-    )
-
-
 def _answer(outcome: Outcome, run: Run) -> ClaimAnswer:
     return ClaimAnswer(
         outcome,
@@ -364,6 +314,8 @@ def _answer(outcome: Outcome, run: Run) -> ClaimAnswer:
         fence=run.fence,
         lease=run.terms.lease,
         holder=run.instance,
+        waits=outcome is Outcome.RUNNING and run.state is RunState.QUEUED,
+        start_by=run.deadline if outcome is Outcome.WON else None,
     )
 
 

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import threading
 from collections.abc import MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +21,8 @@ class RunState(StrEnum):
 
     CLAIMED = "claimed"
     """Ours to publish; the broker does not have it yet."""
+    QUEUED = "queued"
+    """The broker has it, and its run is followed to the end: no worker has begun it yet."""
     RUNNING = "running"
     SUCCESS = "success"
     PUBLISHED = "published"
@@ -29,6 +32,8 @@ class RunState(StrEnum):
     """Handed over by a graceful stop; as a run's last state: and then replaced by a newer slot."""
     LOST = "lost"
     """Its lease lapsed; as a run's last state: and nobody may start it again."""
+    EXPIRED = "expired"
+    """No worker began it before its start deadline."""
     SKIPPED = "skipped"
     """Not a run: the mark of a slot that another run of its job kept from starting."""
 
@@ -38,7 +43,7 @@ class RunState(StrEnum):
         return self not in _UNFINISHED
 
 
-_UNFINISHED = frozenset({RunState.CLAIMED, RunState.RUNNING})
+_UNFINISHED = frozenset({RunState.CLAIMED, RunState.QUEUED, RunState.RUNNING})
 
 
 class Overlap(StrEnum):
@@ -48,12 +53,36 @@ class Overlap(StrEnum):
     ALLOW = "allow"
 
 
+class OnStoreError(StrEnum):
+    """What a worker does with a tracked message while the store cannot say whether it may."""
+
+    RETRY = "retry"
+    """Send a copy that waits for a lease, and drop this delivery."""
+    RUN = "run"
+    """Start, and go on asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracking:
+    """What the message of a tracked run has to bring about.
+
+    ``lease`` is the run's; ``start_by`` is when nobody may begin it any more, by the store's
+    clock; ``timeout`` is how long the work may take.
+    """
+
+    lease: timedelta
+    start_by: datetime
+    on_store_error: OnStoreError
+    timeout: timedelta | None
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One line of a job's history: one attempt at one slot, as the store has it.
 
     Attempts of a run count from 1; attempt 0 is the mark of a skipped slot. ``detail`` is
-    what a success returned, the error of a failure, or the id of a published message.
+    what a success returned, the error of a failure, or the id of a published message. A tracked
+    run also tells which ``message`` which ``worker`` began last, and when it ``begun`` first.
     Times are the store's.
     """
 
@@ -66,6 +95,9 @@ class Attempt:
     started: datetime
     ended: datetime | None = None
     detail: str | None = None
+    worker: str | None = None
+    message: str | None = None
+    begun: datetime | None = None
 
 
 class Signal:
@@ -78,7 +110,8 @@ class Signal:
 
     def __init__(self) -> None:
         self._reason: str | None = None
-        self._set = threading.Event()
+        #: Made for whoever waits in a thread: most signals are of claims that are lost.
+        self._set: threading.Event | None = None
         self._lock = threading.Lock()
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
@@ -100,11 +133,12 @@ class Signal:
             if self._reason is not None:
                 return False
             self._reason = reason
-            self._set.set()
+            if self._set is not None:
+                self._set.set()
             waiters, self._waiters = self._waiters, []
         for loop, event in waiters:
             # a loop may be closed between a handler's end and a late signal
-            if not loop.is_closed():
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(event.set)
         return True
 
@@ -133,7 +167,11 @@ class Signal:
 
     def wait_in_thread(self, seconds: float | None = None) -> bool:
         """Block this thread until the signal is set, or so many seconds; tell whether it is set."""
-        return self._set.wait(seconds)
+        with self._lock:
+            if self._reason is not None:
+                return True
+            self._set = waiting = self._set or threading.Event()
+        return waiting.wait(seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +180,8 @@ class RunContext:
 
     ``fence`` grows with every claim of the job: hand it to outside resources, so that they
     can refuse a runner that was superseded. ``deadline`` is when ``timeout`` ends the
-    attempt, by the store's clock, or ``None``.
+    attempt, by the store's clock, or ``None``. ``tracking`` is there for a publisher whose
+    message is followed to its end.
     """
 
     job: str
@@ -154,17 +193,23 @@ class RunContext:
     namespace: str
     deadline: datetime | None
     signal: Signal = field(repr=False)
+    tracking: Tracking | None = None
 
     @property
     def idempotency_key(self) -> str:
         """A text that is the same for every attempt at this slot, and for nothing else."""
-        return f"{self.namespace}:{self.job}:{to_millis(self.slot)}"
+        return idempotency_key(self.namespace, self.job, self.slot)
 
     @property
     def logger(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that writes the job, slot and attempt before each message."""
         said = {"job": self.job, "slot": rfc3339(self.slot), "attempt": self.attempt}
         return _RunLogger(logging.getLogger("anarchon.run"), said)
+
+
+def idempotency_key(namespace: str, job: str, slot: datetime) -> str:
+    """Return a text that stands for a slot of a job, and for nothing else."""
+    return f"{namespace}:{job}:{to_millis(slot)}"
 
 
 class _RunLogger(logging.LoggerAdapter[logging.Logger]):

@@ -6,9 +6,10 @@ atomic step per claim, by the store's own clock. An instance knows only what it 
 and for how long it may trust that (``anarchon.keeper``).
 
 **What is kept.** One record a job: the *floor* (slots at or below it are answered ``done``
-for ever), the *fence* (grows with every attempt), when each edition of its schedule was
-first and last seen, and its runs. One history record an attempt. ``anarchon.rules`` says
-what each call does to them; every adapter is held to those rules by the same suite.
+for ever), the *fence* (grows with every attempt), the *newest* slot that was won or skipped,
+when each edition of its schedule was first and last seen, and its runs. One history record an
+attempt. ``anarchon.rules`` says what each call does to them; every adapter is held to those
+rules by the same suite.
 
 **What every adapter owes.**
 
@@ -16,7 +17,8 @@ what each call does to them; every adapter is held to those rules by the same su
 - Every later write for an attempt carries its token, and is refused if that is not the
   run's token any more.
 - Asking again under the same token is harmless: a claim hears ``won`` again while its lease
-  lives, a token that ended an attempt hears its first answer again, and never claims anew.
+  lives, a token that ended an attempt hears its first answer again, and none ever wins a
+  second attempt.
 - Each method takes a sequence and answers in its order, each member on its own terms. A
   claim call names a job at most once: two slots of one job in one step could both win.
 - The driver's errors become ``StoreError``: ``StoreUnavailable`` only where nothing can have
@@ -69,18 +71,24 @@ class Terms:
     """What holds for a run from its first attempt on, whoever looks at it later.
 
     ``begins_as`` is ``RUNNING`` for work done here, ``CLAIMED`` for work to be published.
-    ``max_attempts`` counts the attempts that lapsed.
+    ``max_attempts`` counts the attempts that lapsed. ``start_within`` is how long after its
+    slot published work may be begun; it makes the run tracked, ``None`` leaves it untracked.
     """
 
     lease: timedelta
     overlap: Overlap
     max_attempts: int
     begins_as: RunState
+    start_within: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The request for a slot; ``within`` is how long after its slot it may still start."""
+    """The request for a slot; ``within`` is how long after its slot it may still start.
+
+    ``after`` is for slots that nobody can know beforehand, since each follows from the one
+    before: the job's newest slot that this one was found by. Takeovers carry none.
+    """
 
     job: str
     slot: datetime
@@ -89,6 +97,7 @@ class Claim:
     instance: str
     terms: Terms
     within: timedelta
+    after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,9 @@ class ClaimAnswer:
 
     ``attempt``, ``fence`` and ``lease`` are those of the run (its own lease length, which may
     differ from the one asked with); ``holder`` is the instance of its current attempt;
-    ``blocker`` is the slot of the run that an ``overlap`` is about.
+    ``blocker`` is the slot of the run that an ``overlap`` is about. ``waits`` is true where it
+    is ``running`` because a broker has it, and no worker has begun it yet. ``start_by`` is until
+    when the work of a won attempt may be begun, if it is tracked.
     """
 
     outcome: Outcome
@@ -106,26 +117,70 @@ class ClaimAnswer:
     lease: timedelta | None = None
     holder: str | None = None
     blocker: datetime | None = None
+    waits: bool = False
+    start_by: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What makes a renewal the mark that a tracked run waits in the broker.
+
+    Without a ``nonce`` it is the publisher's: the message was sent. With one it is that of the
+    delivery whose task is to be retried: ``retry`` is the number of the message it sent for
+    that, ``delay`` how long the broker holds it back.
+    """
+
+    nonce: str | None = None
+    retry: int = 0
+    delay: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """One heartbeat of one lease."""
+    """One heartbeat of one lease, or the mark that there is none because a broker has the work.
+
+    ``holder`` is the worker that the run was begun by; ``None`` for an instance's own lease.
+    """
 
     job: str
     slot: datetime
     token: str
+    holder: str | None = None
+    waiting: Waiting | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """A worker's question whether the work of a message may start.
+
+    ``token`` is the message's, ``retry`` the broker's number of it, 0 first. ``nonce`` is made
+    for this delivery and sent again when an answer was lost; ``holder`` is the worker that
+    will renew the lease, and ``message`` the broker's name for the message; both are shown in
+    the history.
+    """
+
+    job: str
+    slot: datetime
+    token: str
+    retry: int
+    nonce: str
+    holder: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The end of a run: ``SUCCESS``, ``PUBLISHED`` or ``FAILED``."""
+    """The end of a run: ``SUCCESS``, ``PUBLISHED`` or ``FAILED``.
+
+    ``nonce`` is that of the delivery that began it; ``None`` where nobody had to begin it.
+    """
 
     job: str
     slot: datetime
     token: str
     state: RunState
     detail: str | None = None
+    nonce: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +206,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A run that has not ended; ``busy`` says that its lease lives."""
+    """A run that has not ended; ``busy`` says that its lease lives, or a broker has it."""
 
     slot: datetime
     attempt: int
@@ -164,11 +219,13 @@ class KnownJob:
     """What the store knows of a registered job.
 
     ``first_seen`` is for the fingerprint given: nothing due before it may be caught up.
+    ``newest`` is the newest slot that was ever won or skipped, at first the floor.
     ``others`` are the other fingerprints in use, with the time each was seen last;
     ``unfinished`` is ordered by slot.
     """
 
     first_seen: datetime
+    newest: datetime
     others: tuple[tuple[str, datetime], ...] = ()
     unfinished: tuple[Unfinished, ...] = ()
 
@@ -226,6 +283,9 @@ class LeaseStore(Protocol):
 
     async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
         """Set live leases anew; ``False`` where the token is not the run's or its lease lapsed."""
+
+    async def begin(self, begins: Sequence[Begin]) -> Reply[bool]:
+        """Let workers start what was published; ``False`` where this delivery may not."""
 
     async def finish(self, finishes: Sequence[Finish]) -> Reply[bool]:
         """End runs and their history records; ``False`` where the token is not the run's."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from anarchon.clock import EPOCH, Clock
 
-_SAMPLE_LIFE = 60.0
+#: By how much two clocks may part in a second. What is learned of a call that took seconds
+#: may be off by as many: it must not replace what a quick one told minutes ago.
+_DRIFT = 0.001
 
 
 class StoreTime:
     """The store's clock as known here: our monotonic time plus an offset.
 
     An answer's time belongs to some moment between the question and the answer; the middle
-    is taken, of the quickest call of the last minute. A time that cannot fit the offset kept
-    proves that the store's clock was set, and replaces it.
+    is taken, of the quickest call, which is worth less the older it is. A time that cannot fit
+    the offset kept proves that the store's clock was set, and replaces it; ``when_set`` is
+    called then.
     """
 
     def __init__(self, clock: Clock) -> None:
+        self.when_set: Callable[[], object] = lambda: None
         self._clock = clock
         self._offset: float | None = None
         self._trip = 0.0
@@ -35,9 +40,11 @@ class StoreTime:
         # stores tell whole milliseconds, rounded down: up to one behind is better than ahead,
         # for what is asked before its slot has to be asked again
         lowest, highest = told - after, told + 0.001 - before
-        stale = after - self._sampled > _SAMPLE_LIFE
-        fits = self._offset is not None and lowest <= self._offset <= highest
-        if stale or not fits or after - before < self._trip:
+        was_set = self._offset is not None and not lowest <= self._offset <= highest
+        aged = self._trip + 2 * _DRIFT * (after - self._sampled)
+        if self._offset is None or was_set or after - before < aged:
             self._offset = told - (before + after) / 2
             self._trip = after - before
             self._sampled = after
+        if was_set:
+            self.when_set()

@@ -6,7 +6,10 @@ import click
 
 TO_BEAT = "leave `beat` out: anarchon-beat runs the schedule when there is no command"
 
-_NO_FILE = "leave it out: there is no schedule file, what ran is in the store (--store)"
+#: Why two options of `celery beat` are taken and do nothing.
+NO_FILE = "there is no schedule file, what ran is in the store (--store)"
+NO_INTERVAL = "the loop wakes when a slot is due"
+
 _NO_CLASS = (
     "leave it out: the entries of beat_schedule are run, and the store decides who sends each;"
     " entries that another scheduler keeps in a database are not read"
@@ -17,11 +20,8 @@ _LESS_COLOUR = "set worker_log_color = False in the project, or log to a file"
 
 #: Every option of `celery beat`, and of `celery` before it, that is not ours.
 INSTEAD = {
-    "-s": _NO_FILE,
-    "--schedule": _NO_FILE,
     "-S": _NO_CLASS,
     "--scheduler": _NO_CLASS,
-    "--max-interval": "leave it out: the loop wakes when a slot is due",
     "--detach": "leave it out: let systemd or a container run it in the background",
     "--enable-remote-control": _NO_CONTROL,
     "--no-enable-remote-control": _NO_CONTROL,

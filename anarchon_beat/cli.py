@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+PROGRAM = "anarchon-beat"
 #: The options before the command that take a value, all of them: `health` is found among
 #: the arguments without click.
 VALUED = (
     "-A",
     "--app",
+    "--dramatiq",
     "--store",
     "--namespace",
     "--disable",
@@ -19,30 +21,34 @@ VALUED = (
     "--logfile",
     "--pidfile",
     "--health-file",
+    "-s",
+    "--schedule",
+    "--max-interval",
 )
 
 
 def main() -> int:
     """Do what the command line says and return the exit code."""
     try:
-        return _with_safe_streams(sys.argv[1:])
+        return run_safely(sys.argv[1:])
     except KeyboardInterrupt:
         # as everything that takes time to import is imported inside, that is caught here too
         return 130
 
 
-def _with_safe_streams(arguments: Sequence[str]) -> int:
+def run_safely(arguments: Sequence[str], program: str = PROGRAM) -> int:
+    """Do what the arguments say, whatever the standard streams are, and return the exit code."""
     from anarchon_beat import streams
 
     streams.prepare()
     try:
-        return run(arguments)
+        return run(arguments, program)
     finally:
         streams.flush()
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Do what the arguments say and return the exit code."""
+def run(arguments: Sequence[str], program: str = PROGRAM) -> int:
+    """Do what the arguments say and return the exit code; ``program`` is what was typed."""
     before, command, after = split(arguments)
     if command == "health" and "--help" not in before:
         from anarchon_beat import health
@@ -50,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
         return health.main(before, after)
     from anarchon_beat.commands import run as run_command
 
-    return run_command(arguments)
+    return run_command(arguments, program)
 
 
 def split(arguments: Sequence[str]) -> tuple[dict[str, str], str | None, list[str]]:

@@ -13,23 +13,23 @@ import click
 from anarchon import AnarchonError
 from anarchon_beat import answers, streams
 from anarchon_beat import health as health_command
+from anarchon_beat.cli import PROGRAM
 from anarchon_beat.config import Loaded, Settings, load
 from anarchon_beat.logs import Level
 from anarchon_beat.mistakes import INTERRUPTED, USAGE, Mistake, code_of, one_line
 
-PROGRAM = "anarchon-beat"
 
-
-def run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str], program: str) -> int:
     """Do what the arguments say; a mistake is told in one line. Return the exit code."""
     try:
-        code = anarchon_beat.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        code = anarchon_beat.main(list(arguments), prog_name=program, standalone_mode=False)
     except click.NoSuchOption as error:
-        return _tell(answers.to_option(error), USAGE)
+        return _tell(program, answers.to_option(error), USAGE)
     except click.ClickException as error:
-        return _tell(error.format_message(), error.code if isinstance(error, Mistake) else USAGE)
+        told = error.code if isinstance(error, Mistake) else USAGE
+        return _tell(program, error.format_message(), told)
     except AnarchonError as error:
-        return _tell(str(error), code_of(error))
+        return _tell(program, str(error), code_of(error))
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except streams.OutputLost as lost:
@@ -37,12 +37,12 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(lost.reason, BrokenPipeError):
             # whoever reads has seen enough
             return 0
-        return _tell(f"standard output: {lost.reason.strerror}", USAGE)
+        return _tell(program, f"standard output: {lost.reason.strerror}", USAGE)
     return code if isinstance(code, int) else 0
 
 
-def _tell(message: str, code: int) -> int:
-    print(f"{PROGRAM}: {one_line(message)}", file=sys.stderr)
+def _tell(program: str, message: str, code: int) -> int:
+    print(f"{program}: {one_line(message)}", file=sys.stderr)
     return code
 
 
@@ -71,6 +71,12 @@ class _Commands(_Command, click.Group):
 )
 @click.option("-A", "--app", metavar="APP", help="A Celery app, or a Scheduler as module:name.")
 @click.option(
+    "--dramatiq",
+    metavar="NAME",
+    multiple=True,
+    help="A module or module:broker, as dramatiq takes it; more modules may follow.",
+)
+@click.option(
     "--store",
     metavar="URL",
     help="Where instances meet; else the app's anarchon_store, its Redis, or a SQLite file.",
@@ -95,6 +101,8 @@ class _Commands(_Command, click.Group):
     is_flag=True,
     help="Run beat_schedule although a beat_scheduler keeps its entries elsewhere.",
 )
+@click.option("-s", "--schedule", hidden=True)
+@click.option("--max-interval", type=int, hidden=True)
 @click.version_option(version("anarchon"), prog_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
 def anarchon_beat(context: click.Context, /, **options: Any) -> int | None:
@@ -154,7 +162,21 @@ def history(settings: Settings, jobs: tuple[str, ...], limit: int, as_json: bool
     """Show who ran what, newest slot first."""
     from anarchon_beat import history
 
-    history.show(_quietly_loaded(settings).scheduler, jobs, limit, as_json=as_json)
+    history.show(_quietly_loaded(settings), jobs, limit, as_json=as_json)
+
+
+@anarchon_beat.command("check")
+@click.option("--offline", is_flag=True, help="Ask neither the store, nor broker and workers.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def check(settings: Settings, offline: bool, as_json: bool) -> int:
+    """Say all that is wrong, and what differs from celery beat; starts and changes nothing.
+
+    Exits with 0 if nothing is wrong; notes are no reason for another code.
+    """
+    from anarchon_beat import check
+
+    return check.show(settings, offline=offline, as_json=as_json)
 
 
 @anarchon_beat.command("demo")

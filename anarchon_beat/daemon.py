@@ -17,12 +17,14 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import NoReturn
 
-from anarchon import AnarchonError, Scheduler, SystemClock
+from anarchon import AnarchonError, SystemClock
 from anarchon.scheduler.signals import caught
-from anarchon_beat import logs, streams
+from anarchon_beat import answers, logs, streams
 from anarchon_beat.beacon import Beacon
 from anarchon_beat.config import Loaded, Settings, load
-from anarchon_beat.mistakes import INTERRUPTED, Mistake, code_of
+from anarchon_beat.find import CeleryApp
+from anarchon_beat.mistakes import INTERRUPTED
+from anarchon_beat.origin import mistake_of
 from anarchon_beat.pidfile import Pidfile
 
 log = logging.getLogger("anarchon.beat")
@@ -36,7 +38,7 @@ def run(settings: Settings) -> int:
     # process 1 of a container ignores a signal it has no handler for; imports may take long
     signal.signal(signal.SIGTERM, _stop_early)
     try:
-        loaded = load(settings, first=lambda app: logs.configure(settings, app))
+        loaded = load(settings, first=lambda app: _begin(settings, app), is_start=True)
         # ten thousand slots due at once are as many live tasks: walking over them again and
         # again was a third of what such a burst costs
         gc.set_threshold(10_000, 10, 10)
@@ -46,6 +48,14 @@ def run(settings: Settings) -> int:
             return asyncio.run(daemon.live())
     except _StoppedEarly:
         return 0
+
+
+def _begin(settings: Settings, celery: CeleryApp | None) -> None:
+    logs.configure(settings, celery)
+    if settings.schedule is not None:
+        log.warning("%s has no use here: %s", "--schedule", answers.NO_FILE)
+    if settings.max_interval is not None:
+        log.warning("%s has no use here: %s", "--max-interval", answers.NO_INTERVAL)
 
 
 class _StoppedEarly(BaseException):
@@ -62,8 +72,9 @@ class Daemon:
     def __init__(self, settings: Settings, loaded: Loaded, *, clean_up: Callable[[], None]) -> None:
         self._settings = settings
         self._scheduler = loaded.scheduler
-        self._app = settings.app or ""
-        self._kind = "Scheduler" if loaded.celery is None else "Celery"
+        self._app = settings.name
+        self._kind = _kind_of(settings, loaded)
+        self._store_set_by = loaded.store_set_by
         self._clean_up = clean_up
         self._clock = SystemClock()
         self._beacon = Beacon(self._scheduler, self._app, settings.health_file, self._clock)
@@ -82,7 +93,7 @@ class Daemon:
             await self._told.wait()
             await self._stop()
         except AnarchonError as error:
-            raise Mistake(str(error), code_of(error)) from error
+            raise mistake_of(error, self._store_set_by) from error
         finally:
             shining.cancel()
             self._beacon.put_out()
@@ -112,7 +123,7 @@ class Daemon:
             log.warning("there are no jobs: nothing will be scheduled")
 
     def _show_banner(self) -> None:
-        said = _about(self._scheduler, self._settings, self._kind)
+        said = self._about()
         first = f"anarchon-beat v{version('anarchon')} is starting."
         if self._settings.log_json:
             # whoever reads JSON, reads all that we write
@@ -124,6 +135,18 @@ class Daemon:
         except streams.OutputLost as lost:
             streams.give_up()
             log.warning("standard output: %s; what goes there is dropped", lost.reason.strerror)
+
+    def _about(self) -> dict[str, object]:
+        scheduler, settings = self._scheduler, self._settings
+        set_by = f" ({self._store_set_by})" if self._store_set_by is not None else ""
+        return {
+            "app": f"{self._app} ({self._kind})",
+            "store": f"{scheduler.store}{set_by}",
+            "namespace": scheduler.namespace,
+            "jobs": len(scheduler.jobs),
+            "instance": scheduler.instance,
+            "logfile": f"{settings.logfile or '[stderr]'}@%{settings.loglevel}",
+        }
 
     async def _stop(self) -> None:
         log.info("beat: Shutting down...")
@@ -153,12 +176,7 @@ class Daemon:
             os._exit(self._code)
 
 
-def _about(scheduler: Scheduler, settings: Settings, kind: str) -> dict[str, object]:
-    return {
-        "app": f"{settings.app} ({kind})",
-        "store": scheduler.store,
-        "namespace": scheduler.namespace,
-        "jobs": len(scheduler.jobs),
-        "instance": scheduler.instance,
-        "logfile": f"{settings.logfile or '[stderr]'}@%{settings.loglevel}",
-    }
+def _kind_of(settings: Settings, loaded: Loaded) -> str:
+    if loaded.celery is not None:
+        return "Celery"
+    return "Dramatiq" if settings.dramatiq else "Scheduler"

@@ -23,6 +23,17 @@ T = TypeVar("T")
 
 def find(name: str) -> Scheduler | CeleryApp:
     """Return the app or scheduler of this name; raises ``Mistake``."""
+    make_folder_importable()
+    found = _attribute(name) if ":" in name else _in_module(name)
+    if isinstance(found, Scheduler) or _is_celery(found):
+        return found
+    raise Mistake(
+        f"-A {name} is {_article(type(found).__name__)}, and neither a Celery app nor a Scheduler"
+    )
+
+
+def make_folder_importable() -> None:
+    """Let modules of the current folder be imported; raises ``Mistake``."""
     try:
         cwd = os.getcwd()
     except FileNotFoundError:
@@ -30,12 +41,6 @@ def find(name: str) -> Scheduler | CeleryApp:
     if cwd not in sys.path:
         # as `celery` does, but for good: a task may be imported when it is first due
         sys.path.insert(0, cwd)
-    found = _attribute(name) if ":" in name else _in_module(name)
-    if isinstance(found, Scheduler) or _is_celery(found):
-        return found
-    raise Mistake(
-        f"-A {name} is {_article(type(found).__name__)}, and neither a Celery app nor a Scheduler"
-    )
 
 
 def _attribute(name: str) -> object:

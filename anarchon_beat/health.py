@@ -27,7 +27,7 @@ def main(before: Mapping[str, str], after: Sequence[str]) -> int:
     ``before`` are the options that stood before the command.
     """
     asked = _parse(after)
-    app = asked.app or before.get("-A") or before.get("--app")
+    app = asked.app or before.get("-A") or before.get("--app") or before.get("--dramatiq")
     pidfile = asked.pidfile or before.get("--pidfile")
     health_file = asked.health_file or before.get("--health-file")
     found, absent = _find(app, pidfile, health_file)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from anarchon import AnarchonError, SchemaMismatch, StoreError
+from anarchon import AnarchonError, OutcomeUnknown, StoreRefused, StoreUnavailable
 from anarchon.backends.urls import without_passwords
 
 FOUND_SOMETHING = 1
@@ -27,9 +27,8 @@ class Mistake(click.ClickException):
 
 def code_of(error: AnarchonError) -> int:
     """Return the exit code that stands for an error of the engine."""
-    if isinstance(error, StoreError) and not isinstance(error, SchemaMismatch):
-        return STORE_UNREACHABLE
-    return USAGE
+    away = isinstance(error, StoreUnavailable | OutcomeUnknown)
+    return STORE_UNREACHABLE if away and not isinstance(error, StoreRefused) else USAGE
 
 
 def one_line(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
 
-from anarchon import ConfigurationError, Job, Schedule, Scheduler, SystemClock
+from anarchon import ConfigurationError, Job, Polled, Schedule, Scheduler, SystemClock
 from anarchon.clock import rfc3339
 from anarchon_beat.mistakes import Mistake
 from anarchon_beat.streams import say
@@ -21,6 +21,9 @@ def show(scheduler: Scheduler, jobs: tuple[str, ...], count: int, *, as_json: bo
     """Print the next slots of the schedule, or of some jobs, in the order they are due."""
     now = SystemClock().wall()
     slots = _slots(scheduler, jobs, count)
+    asked = [job for job in scheduler.jobs if isinstance(job.schedule, Polled)]
+    if jobs:
+        asked = [job for job in asked if job.name in jobs]
     if as_json:
         print_json(
             VERSION,
@@ -30,10 +33,10 @@ def show(scheduler: Scheduler, jobs: tuple[str, ...], count: int, *, as_json: bo
                 {"job": job.name, "slot": rfc3339(slot), "schedule": str(job.schedule)}
                 for slot, job in slots
             ],
+            asked=[{"job": job.name, "schedule": str(job.schedule)} for job in asked],
         )
-    elif not slots:
-        say("no slot is to come")
-    else:
+        return
+    if slots:
         print_table(
             ("NEXT", "LEFT", "JOB", "SCHEDULE"),
             (
@@ -42,6 +45,10 @@ def show(scheduler: Scheduler, jobs: tuple[str, ...], count: int, *, as_json: bo
             ),
             {},
         )
+    elif not asked:
+        say("no slot is to come")
+    for job in asked:
+        say(f"{job.name} is due when its schedule says so ({job.schedule})")
 
 
 def _slots(scheduler: Scheduler, jobs: tuple[str, ...], count: int) -> list[tuple[datetime, Job]]:

@@ -20,11 +20,11 @@ class Child:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
-    async def told(self, what: str) -> dict[str, Any]:
+    async def told(self, what: str, patience: float = _PATIENCE) -> dict[str, Any]:
         """Return the next fact of a kind; raises if the process ends or is silent too long."""
         assert self._process.stdout is not None
         while True:
-            line = await asyncio.wait_for(self._process.stdout.readline(), _PATIENCE)
+            line = await asyncio.wait_for(self._process.stdout.readline(), patience)
             if not line:
                 raise RuntimeError(f"an instance ended before it told {what!r}")
             fact: dict[str, Any] = json.loads(line)

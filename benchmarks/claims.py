@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from anarchon.backends import open_backend
 from anarchon.run import Overlap, RunState
 from anarchon.store import Claim, LeaseStore, Mode, Outcome, Registration, Terms
 from benchmarks import limits
+from benchmarks.leases import lease_backend
 from benchmarks.stores import Store, Stores
 from benchmarks.table import Peer, Row, skipped
 from benchmarks.units import rate
@@ -64,7 +64,7 @@ def _row(figure: str, ours: list[float], what: str, limit: list[float]) -> Row:
 
 async def _measure(store: Store, fleet: str, size: int) -> tuple[float, float]:
     """Return how many claims a second are won on fresh jobs, and then lost on the same."""
-    connection = open_backend(store.url(fleet)).connect(fleet)
+    connection = lease_backend(store.url(fleet)).connect(fleet)
     await connection.open()
     try:
         jobs = [f"job-{number:05}" for number in range(_JOBS)]

@@ -10,30 +10,35 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.child import children
+from benchmarks.effort import Effort
 from benchmarks.stores import Store, Stores
 from benchmarks.table import Peer, Row, skipped
-from benchmarks.units import in_seconds, millis
+from benchmarks.units import in_seconds, megabytes, millis
 
-_ROUNDS, _STARTS = 15, 3
-JOBS = 10_000
+_ROUNDS = 15
+#: Jobs, and how often they are started; the goals are for the most.
+_SIZES, _QUICK_SIZES = ((10_000, 3), (100_000, 1)), ((20, 1),)
+_READY, _MEMORY = 10.0, 400e6
+_PATIENCE = 300.0
 
 
-def measure(stores: Stores) -> Iterator[Row]:
-    bare, ours = _imports("pass", "import anarchon")
+def measure(stores: Stores, effort: Effort) -> Iterator[Row]:
+    rounds = effort.pick(_ROUNDS, 1)
+    bare, ours = _imports(rounds, "pass", "import anarchon")
     peer = Peer("python -c pass", millis(bare), ours / bare)
     yield Row("start: python -c 'import anarchon'", millis(ours), [peer])
-    for name in stores.names:
+    for name in effort.pick(stores.names, stores.names[:1]):
         store = stores.get(name)
-        figure = f"start: {JOBS:,} crons, {name}"
         if store is None:
-            yield skipped(figure, stores.why(name))
-        else:
-            yield from asyncio.run(_starts(figure, store))
+            yield skipped(f"start: {name}", stores.why(name))
+            continue
+        for jobs, times in effort.pick(_SIZES, _QUICK_SIZES):
+            yield from asyncio.run(_starts(store, jobs, times))
 
 
-def _imports(*programs: str) -> list[float]:
+def _imports(rounds: int, *programs: str) -> list[float]:
     times: list[list[float]] = [[] for _ in programs]
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         for program, taken in zip(programs, times, strict=True):
             began = time.perf_counter()
             subprocess.run([sys.executable, "-c", program], check=True)
@@ -41,21 +46,39 @@ def _imports(*programs: str) -> list[float]:
     return [statistics.median(taken) for taken in times]
 
 
-async def _starts(figure: str, store: Store) -> list[Row]:
+async def _starts(store: Store, jobs: int, times: int) -> list[Row]:
     declaring: list[float] = []
     first: list[float] = []
     again: list[float] = []
-    for number in range(_STARTS):
-        fleet = f"start-{number}"
+    memory: list[float] = []
+    for number in range(times):
+        fleet = f"start-{jobs}-{number}"
         for starting in (first, again):
-            spec: dict[str, object] = {"url": store.url(fleet), "namespace": fleet, "jobs": JOBS}
+            spec: dict[str, object] = {"url": store.url(fleet), "namespace": fleet, "jobs": jobs}
             async with children("loaded", [spec]) as [child]:
-                fact = await child.told("started")
+                fact = await child.told("started", _PATIENCE)
                 declaring.append(fact["declaring"])
                 starting.append(fact["starting"])
+                memory.append(fact["memory"])
+                bare = fact["bare"]
     declared = statistics.median(declaring)
+    figure = f"start: {jobs:,} crons, {store.name}"
     peer = Peer("declaring them", in_seconds(declared))
+    whole = statistics.median(memory)
+    is_goal = jobs == _SIZES[-1][0]
     return [
-        Row(f"{figure}: start(), jobs new to it", in_seconds(statistics.median(first)), [peer]),
-        Row(f"{figure}: start(), jobs known to it", in_seconds(statistics.median(again)), [peer]),
+        _row(f"{figure}: start(), jobs new to it", statistics.median(first), peer, is_goal),
+        _row(f"{figure}: start(), jobs known to it", statistics.median(again), peer, is_goal),
+        Row(
+            f"{figure}: memory",
+            megabytes(whole),
+            [Peer("a job", f"{(whole - bare) / jobs:,.0f} bytes")],
+            f"< {megabytes(_MEMORY)}" if is_goal else "",
+            whole < _MEMORY if is_goal else None,
+        ),
     ]
+
+
+def _row(figure: str, seconds: float, peer: Peer, is_goal: bool) -> Row:
+    goal = f"< {in_seconds(_READY)}" if is_goal else ""
+    return Row(figure, in_seconds(seconds), [peer], goal, seconds < _READY if is_goal else None)

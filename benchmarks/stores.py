@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -63,16 +64,24 @@ class Stores:
         found = self._found[name]
         return found if isinstance(found, Store) else None
 
+    def private(self, name: str, options: Sequence[str]) -> Store | None:
+        """Return a server of its own with further arguments of its program, or ``None``."""
+        found = self._find(name, options)
+        if isinstance(found, str):
+            self._found[name] = found
+            return None
+        return found
+
     def why(self, name: str) -> str:
         """Say in one line why there is no such store."""
         return str(self._found[name])
 
-    def _find(self, name: str) -> Store | str:
+    def _find(self, name: str, options: Sequence[str] = ()) -> Store | str:
         folder = Path(self._folder.name)
         if name == _SQLITE:
             return Store(name, sqlite3.sqlite_version, folder, None)
         try:
-            server = self._servers.get(name)
+            server = self._servers.start(name, options) if options else self._servers.get(name)
         except Unavailable as error:
             return " ".join(str(error).split())
         return Store(name, _version(server, _PROGRAMS[name]), folder, server)

@@ -2,8 +2,8 @@
 
 An HTML comment right before a block says what is to be done with it: ``run`` runs a Python
 snippet to its end, ``run: until "TEXT"`` runs it until it prints that and then stops it as a
-user would; ``table: NAME``, ``options: COMMAND`` and ``rights: MODULE`` name what a table or
-block must agree with.
+user would; ``file: NAME`` is a file beside the snippets of its page that are run; ``table:
+NAME``, ``options: COMMAND`` and ``rights: MODULE`` name what a table or block must agree with.
 """
 
 import re

@@ -16,14 +16,25 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from celery.bin.celery import celery as celery_command
 
 import anarchon
-import anarchon_celery
-from anarchon import ConfigurationError, EventKind, JobOptions, RunState, Scheduler, errors
+import anarchon_dramatiq
+from anarchon import (
+    ConfigurationError,
+    EventKind,
+    JobOptions,
+    RunState,
+    Scheduler,
+    backends,
+    errors,
+)
 from anarchon.backends import open_backend
 from anarchon.durations import duration
 from anarchon_beat import mistakes
+from anarchon_celery import own_options
 from tests.documents import (
     BLOCKS,
     DOCS,
@@ -38,7 +49,8 @@ from tests.documents import (
 )
 
 BIN = Path(sys.executable).parent
-COMMANDS = ("", "run", "next", "history", "health", "demo")
+INTEGRATIONS = ("anarchon_celery", "anarchon_dramatiq")
+COMMANDS = ("", "run", "next", "history", "check", "health", "demo")
 
 # ---------------------------------------------------------------- Python
 
@@ -61,7 +73,8 @@ def test_every_name_that_a_snippet_imports_from_us_is_there(snippet: Block) -> N
     for node in ast.walk(tree_of(snippet)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("anarchon"):
             module = import_module(node.module or "")
-            assert [a.name for a in node.names if not hasattr(module, a.name)] == []
+            named = [a.name for a in node.names if a.name != "*"]
+            assert [name for name in named if not hasattr(module, name)] == []
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=str)
@@ -74,12 +87,18 @@ def test_every_option_that_a_snippet_gives_to_a_job_exists(snippet: Block) -> No
         if name in declaring:
             known = set(inspect.signature(getattr(Scheduler, name)).parameters)
             known |= set(JobOptions.__annotations__)
+            if "from anarchon_dramatiq import" in snippet.text:
+                known = set(inspect.signature(getattr(anarchon_dramatiq, name)).parameters)
+                known |= set(JobOptions.__annotations__)
             assert {keyword.arg for keyword in node.keywords} - known == set()
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("snippet", [b for b in SNIPPETS if b.mark == "run"], ids=str)
 def test_a_marked_snippet_runs(snippet: Block, tmp_path: Path) -> None:
+    for file in marked("file"):
+        if file.page == snippet.page:
+            (tmp_path / str(file.about)).write_text(file.text)
     script = tmp_path / "snippet.py"
     script.write_text(snippet.text)
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -166,6 +185,30 @@ def test_every_anarchon_beat_line_could_be_typed(where: str, words: list[str]) -
             command = word
 
 
+def options_of(command: click.Command) -> dict[str, bool]:
+    """Return the options of one of Celery's commands, and whether each takes a value."""
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    return {name: not one.is_flag for one in options for name in (*one.opts, *one.secondary_opts)}
+
+
+@pytest.mark.parametrize(("where", "words"), list(written("celery")))
+def test_every_celery_line_could_be_typed(where: str, words: list[str]) -> None:
+    command: click.Command = celery_command
+    rest = list(words)
+    # what follows our own command there is told to be so by its own tests
+    while rest and command.name != "anarchon":
+        word = rest.pop(0)
+        if word.startswith("-"):
+            options = options_of(command)
+            assert word in options, f"{where}: {command.name} has no {word}"
+            if options[word]:
+                rest.pop(0)
+        else:
+            assert isinstance(command, click.Group), f"{where}: {word!r} after {command.name}"
+            assert word in command.commands, f"{where}: no command {word}"
+            command = command.commands[word]
+
+
 @pytest.mark.cluster
 @pytest.mark.parametrize("block", marked("options"), ids=str)
 def test_a_table_of_options_names_those_that_the_help_names(block: Block) -> None:
@@ -233,6 +276,12 @@ def is_ours(cls: type) -> bool:
     return cls.__module__ == errors.__name__
 
 
+def test_the_table_of_entry_options_tells_those_beside_a_jobs() -> None:
+    beside = [name for name in own_options.KNOWN if name not in JobOptions.__annotations__]
+
+    assert list(table("entry options")) == beside
+
+
 def test_the_table_of_job_options_tells_names_and_defaults() -> None:
     job = Scheduler("memory://").add("job", anarchon.Every("1d"), lambda ctx: None)
     written_down = {name: cells[0] for name, cells in table("JobOptions").items()}
@@ -240,8 +289,19 @@ def test_the_table_of_job_options_tells_names_and_defaults() -> None:
     assert list(written_down) == list(JobOptions.__annotations__)
     assert (written_down.pop("max_late"), job.max_late) == ("as `catch_up`", job.catch_up)
     assert (written_down.pop("heartbeat"), job.heartbeat) == ("a third of `lease`", job.lease / 3)
+    assert written_down.pop("on_store_error") == "by `overlap`"
+    tracked = Scheduler("memory://").add("job", anarchon.Every("1d"), Sender(), track=True)
+    start_within = ast.literal_eval(names_in(written_down.pop("start_within"))[0])
+    assert same_default(start_within, tracked.start_within)
     for name, default in written_down.items():
         assert same_default(ast.literal_eval(names_in(default)[0]), getattr(job, name)), name
+
+
+class Sender:
+    task, sends_to = "proj.send", "nowhere"
+
+    def publish(self, ctx: anarchon.RunContext) -> str:
+        return ""
 
 
 def test_the_table_of_scheduler_options_tells_names_and_defaults() -> None:
@@ -271,6 +331,19 @@ def test_the_rights_are_those_that_the_backend_is_tested_with(block: Block) -> N
     assert block.text.split() == after.partition("\n\n")[0].split()
 
 
+def test_the_table_of_stores_tells_every_guarantee_of_every_kind_of_store() -> None:
+    (block,) = marked("table", "stores")
+    head = [cell.strip() for cell in block.text.splitlines()[0].strip("|").split("|")]
+    told = {url.partition("://")[0] for row in rows_of(block) for url in names_in(row[0])}
+    schemes: dict[str, set[str]] = {}
+    for scheme, (module, *_) in backends._SCHEMES.items():
+        schemes.setdefault(module, set()).add(scheme)
+
+    assert head == ["store", *guarantees()]
+    assert {len(row) for row in rows_of(block)} == {len(head)}
+    assert [module for module, known in schemes.items() if not known & told] == []
+
+
 def test_the_page_on_backends_names_every_scheme() -> None:
     with pytest.raises(ConfigurationError) as refused:
         open_backend("nothing://")
@@ -285,14 +358,30 @@ def test_the_page_on_backends_names_every_scheme() -> None:
 # ---------------------------------------------------------------- API
 
 
-def signatures() -> list[str]:
-    return re.findall(r"^### `([\w.]+\(.*\))`$", (DOCS / "reference" / "api.md").read_text(), re.M)
+def api_of(package: str) -> str:
+    """Return the sections about a package: each is about `anarchon` if it names no other."""
+    found = []
+    for section in re.split(r"^(?=## )", (DOCS / "reference" / "api.md").read_text(), flags=re.M):
+        named = re.search(r"^From `(anarchon_\w+)`\.", section, re.M)
+        if package == (named[1] if named else "anarchon"):
+            found.append(section)
+    return "".join(found)
 
 
-@pytest.mark.parametrize("written_down", signatures())
-def test_a_signature_on_the_api_page_is_the_one_in_the_code(written_down: str) -> None:
+def signatures() -> list[tuple[str, str]]:
+    return [
+        (package, written_down)
+        for package in ("anarchon", *INTEGRATIONS)
+        for written_down in re.findall(r"^### `([\w.]+\(.*\))`$", api_of(package), re.M)
+    ]
+
+
+@pytest.mark.parametrize(("package", "written_down"), signatures())
+def test_a_signature_on_the_api_page_is_the_one_in_the_code(
+    package: str, written_down: str
+) -> None:
     name = written_down.partition("(")[0]
-    found: Any = anarchon_celery if hasattr(anarchon_celery, name) else anarchon
+    found: Any = import_module(package)
     for part in name.split("."):
         found = getattr(found, part)
     told = signature_of(written_down)
@@ -317,6 +406,13 @@ def test_every_public_name_is_in_the_reference() -> None:
     ).read_text()
 
     assert [name for name in anarchon.__all__ if not re.search(rf"`{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("package", INTEGRATIONS)
+def test_every_public_name_of_an_integration_is_in_the_reference(package: str) -> None:
+    text, names = api_of(package), import_module(package).__all__
+
+    assert [name for name in names if not re.search(rf"`{name}\b", text)] == []
 
 
 def test_every_public_member_of_the_scheduler_is_in_the_reference() -> None:

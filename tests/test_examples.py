@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 
 from anarchon import SystemClock
+from tests.servers import ServersForTests
+from tests.servers.redis import RedisServer
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 BIN = Path(sys.executable).parent
@@ -70,6 +72,27 @@ def test_three_anarchon_beats_publish_each_slot_of_a_celery_project_once(tmp_pat
         wait_for(lambda: len(slots_of("sample-every-second", records)) >= 4, "four messages")
 
     assert_complete_and_single(slots_of("sample-every-second", records), timedelta(seconds=1))
+
+
+def test_three_dramatiq_workers_run_each_slot_once(
+    tmp_path: Path, servers: ServersForTests
+) -> None:
+    redis = servers.get("redis-8.0")
+    assert isinstance(redis, RedisServer)
+    records = tmp_path / "records.jsonl"
+    worker = [BIN / "dramatiq", "tasks", "-p", "2", "-t", "2"]
+    given = {"PYTHONPATH": str(EXAMPLES / "dramatiq_app"), "REDIS": redis.url(database=14)}
+
+    with (
+        started(tmp_path, worker, **given),
+        started(tmp_path, worker, **given),
+        started(tmp_path, worker, **given),
+    ):
+        wait_for(lambda: len(slots_of("sample-every-second", records)) >= 4, "four messages")
+        wait_for(lambda: len(slots_of("collect", records)) >= 2, "two runs that are followed")
+
+    assert_complete_and_single(slots_of("sample-every-second", records), timedelta(seconds=1))
+    assert_complete_and_single(slots_of("collect", records), timedelta(seconds=2))
 
 
 def check_web_workers(tmp_path: Path, command: list[Any], ready: str) -> None:

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("anarchon", "anarchon_beat", "integrations/anarchon_celery")
+PACKAGES = (
+    "anarchon",
+    "anarchon_beat",
+    "anarchon_contract",
+    "integrations/anarchon_celery",
+    "integrations/anarchon_dramatiq",
+)
 MODULES = sorted(
     path.relative_to(ROOT).as_posix() for name in PACKAGES for path in (ROOT / name).rglob("*.py")
 )

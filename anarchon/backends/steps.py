@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import TypeVar
 
 from anarchon.clock import EPOCH
-from anarchon.rules import JobRecord, Step
-from anarchon.store import Claim, Finish, Registration, Release, Renewal
+from anarchon.record import JobRecord, Step
+from anarchon.store import Begin, Claim, Finish, Registration, Release, Renewal
 
-Q = TypeVar("Q", Claim, Renewal, Finish, Release, Registration)
+Q = TypeVar("Q", Claim, Renewal, Begin, Finish, Release, Registration)
 A = TypeVar("A")
 
 #: What a job that has no record looks like to questions that make none.
@@ -22,7 +22,7 @@ def answered(
     questions: Sequence[Q],
     time: datetime,
     *,
-    get: Callable[[str], JobRecord | None],
+    get: Callable[[Q], JobRecord | None],
     keep: Callable[[str, Step[A]], None],
     make: Callable[[Q, datetime], JobRecord] | None = None,
 ) -> list[A]:
@@ -32,7 +32,7 @@ def answered(
     """
     answers = []
     for asked in questions:
-        record = get(asked.job)
+        record = get(asked)
         if record is None and make is not None:
             record = make(asked, time)
         step = rule(record or NO_RECORD, asked, time)

@@ -6,23 +6,24 @@ import asyncio
 import contextvars
 import functools
 import inspect
-import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as Threads
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, cast
 
+from anarchon.action import Handler
 from anarchon.clock import growing_pauses
+from anarchon.detail import detail_of, storable
 from anarchon.durations import describe
-from anarchon.errors import LeaseLost
+from anarchon.errors import StoreError
 from anarchon.events import EventKind, shown
-from anarchon.job import Handler, Job, Publisher
+from anarchon.job import Job
 from anarchon.keeper import Held
 from anarchon.run import RunContext, RunState
 from anarchon.scheduler.core import SchedulerCore
+from anarchon.scheduler.outbox import NOT_BEGUN, Letter, Outbox, Returned
 
-_LONGEST_DETAIL = 2000
 _PAUSES = 0.1, 5.0
 
 
@@ -51,12 +52,32 @@ class Work:
 
 
 Bodies = set[asyncio.Future[Any]]
+WasBegun = Callable[[Job, datetime], Awaitable[bool | None]]
+
+_ENDED = {
+    RunState.SUCCESS: EventKind.SUCCESS,
+    RunState.PUBLISHED: EventKind.PUBLISHED,
+    RunState.FAILED: EventKind.FAILURE,
+}
+
+
+def emit_ending(core: SchedulerCore, job: Job, held: Held, attempt: int, ending: Ending) -> None:
+    """Tell how an attempt ended that was not interrupted."""
+    core.emit(
+        _ENDED[ending.state],
+        job.name,
+        slot=held.slot,
+        attempt=attempt,
+        reason="repeated" if ending.repeated else None,
+        detail=None if ending.error is not None else ending.detail,
+        error=ending.error,
+    )
 
 
 async def run_coroutine(core: SchedulerCore, work: Work, bodies: Bodies) -> Ending:
     """Await a coroutine handler, which is in ``bodies`` as long as it runs."""
     body = asyncio.create_task(
-        _outcome_of_coroutine(cast(Handler, work.job.action), work.ctx),
+        _outcome_of_coroutine(core, work),
         name=f"anarchon-job-{work.job.name}",
     )
     bodies.add(body)
@@ -97,17 +118,20 @@ async def run_on_thread(
     return _judge(work, body.result())
 
 
-async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
+async def publish(core: SchedulerCore, work: Work, outbox: Outbox, was_begun: WasBegun) -> Ending:
     """Hand the run to a broker, again and again until it is sent, late, or somebody else's turn."""
     began = core.clock.monotonic()
     pauses, tries = growing_pauses(*_PAUSES), 0
-    loop = asyncio.get_running_loop()
+    letter = Letter(work.job.action, work.ctx, functools.partial(_may_begin, core, work))
     while True:
-        outcome = await loop.run_in_executor(thread, _send, core, work)
+        outcome = await outbox.send(letter)
         tries += 1
-        if isinstance(outcome, _Returned):
-            return Ending(RunState.PUBLISHED, _storable(str(outcome.value)), repeated=tries > 1)
-        if work.ctx.signal.is_set() or isinstance(outcome, LeaseLost):
+        if isinstance(outcome, Returned):
+            return Ending(RunState.PUBLISHED, storable(str(outcome.value)), repeated=tries > 1)
+        if outcome is NOT_BEGUN:
+            return Ending(RunState.INTERRUPTED, begun=False)
+        assert isinstance(outcome, BaseException)
+        if work.ctx.signal.is_set():
             return Ending(RunState.INTERRUPTED, error=outcome, begun=False)
         if tries == 1:
             core.emit(
@@ -118,8 +142,8 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
                 detail="not published; tried again until it is, or too late",
                 error=outcome,
             )
-        if core.now() - work.ctx.slot > work.within:
-            detail = _storable(f"not published in time: {shown(outcome)}")
+        if await _is_late(core, work, was_begun):
+            detail = storable(f"not published in time: {shown(outcome)}")
             return Ending(RunState.FAILED, detail)
         if core.clock.monotonic() - began > work.held.lease.total_seconds():
             # an instance with a better way to the broker may try
@@ -131,19 +155,26 @@ async def publish(core: SchedulerCore, work: Work, thread: Threads) -> Ending:
             continue
 
 
-def _send(core: SchedulerCore, work: Work) -> _Returned | BaseException:
+async def _is_late(core: SchedulerCore, work: Work, was_begun: WasBegun) -> bool:
+    ctx = work.ctx
+    if core.now() - ctx.slot <= work.within:
+        return False
+    if ctx.tracking is None or ctx.attempt == 1:
+        return True
+    if core.now() > ctx.tracking.start_by:
+        return True
+    # the slot was in time if a worker had begun it: what is late is only that it goes on
+    try:
+        return await was_begun(work.job, ctx.slot) is False
+    except StoreError:
+        return False
+
+
+async def _outcome_of_coroutine(core: SchedulerCore, work: Work) -> object:
     if not _may_begin(core, work):
-        return LeaseLost()
+        return NOT_BEGUN
     try:
-        # whatever it returns was sent: to try again would send it twice
-        return _Returned(cast(Publisher, work.job.action).publish(work.ctx))
-    except BaseException as error:
-        return error
-
-
-async def _outcome_of_coroutine(handler: Handler, ctx: RunContext) -> object:
-    try:
-        return _Returned(await cast(Any, handler(ctx)))
+        return Returned(await cast(Any, cast(Handler, work.job.action)(work.ctx)))
     except asyncio.CancelledError:
         raise
     except BaseException as error:
@@ -153,14 +184,13 @@ async def _outcome_of_coroutine(handler: Handler, ctx: RunContext) -> object:
 
 def _outcome_of_call(core: SchedulerCore, work: Work) -> object:
     if not _may_begin(core, work):
-        work.ctx.signal.set("lease_lost")
-        return LeaseLost()
+        return NOT_BEGUN
     try:
         result = cast(Handler, work.job.action)(work.ctx)
     except BaseException as error:
         return error
     if not inspect.isawaitable(result):
-        return _Returned(result)
+        return Returned(result)
     if inspect.iscoroutine(result):
         result.close()
     return TypeError(
@@ -169,14 +199,9 @@ def _outcome_of_call(core: SchedulerCore, work: Work) -> object:
 
 
 def _may_begin(core: SchedulerCore, work: Work) -> bool:
-    # it may have waited in line for this thread: what was true at the claim may not be now
+    # it waited for its turn, on the loop or for a thread: what was true before may not be now
     held = work.held
     return not (held.over or held.signal.is_set() or not held.is_trusted_at(core.clock.monotonic()))
-
-
-@dataclass(frozen=True, slots=True)
-class _Returned:
-    value: object
 
 
 async def _ended_in_time(core: SchedulerCore, work: Work, body: asyncio.Future[Any]) -> bool:
@@ -205,24 +230,12 @@ def _timed_out(work: Work) -> Ending:
 
 
 def _judge(work: Work, outcome: object) -> Ending:
-    if isinstance(outcome, _Returned):
-        return Ending(RunState.SUCCESS, _detail(outcome.value))
+    if isinstance(outcome, Returned):
+        return Ending(RunState.SUCCESS, detail_of(outcome.value))
+    if outcome is NOT_BEGUN:
+        work.ctx.signal.set("lease_lost")  # unless it was told to stop
+        return Ending(RunState.INTERRUPTED, begun=False)
     assert isinstance(outcome, BaseException)
     if work.ctx.signal.reason in ("stop", "lease_lost"):
         return Ending(RunState.INTERRUPTED, error=outcome)
-    return Ending(RunState.FAILED, _storable(shown(outcome)), outcome)
-
-
-def _detail(value: object) -> str | None:
-    if value is None:
-        return None
-    try:
-        return _storable(json.dumps(value, ensure_ascii=False))
-    except Exception:  # a value of the user's own may fail in any way
-        return _storable(shown(value))
-
-
-def _storable(text: str) -> str:
-    """Return a text that every store can keep: not too long, UTF-8, without NUL."""
-    short = text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 3] + "..."
-    return short.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
+    return Ending(RunState.FAILED, storable(shown(outcome)), outcome)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
+
+from anarchon.threads import Flag, OSThread
 
 
 class _Startable(Protocol):
@@ -19,12 +20,10 @@ class BackgroundScheduler:
 
     def __init__(self, scheduler: _Startable) -> None:
         self._scheduler = scheduler
-        self._started = threading.Event()
+        self._started = Flag()
         self._end: Callable[[], object] = lambda: None
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._live()), name="anarchon-scheduler", daemon=True
-        )
+        self._thread = OSThread(lambda: asyncio.run(self._live()), "anarchon-scheduler")
 
     def start(self) -> Self:
         """Start; returns once the scheduler has, and raises what its start raised."""

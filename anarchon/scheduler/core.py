@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from anarchon.asking import Asking
 from anarchon.clock import Clock
 from anarchon.events import Event, EventKind
-from anarchon.keeper import Keeper
+from anarchon.store_time import StoreTime
 
 log = logging.getLogger("anarchon.scheduler")
 
@@ -33,22 +32,21 @@ _TOLD_SKIPS = {"late": logging.INFO, "missed": logging.WARNING, "overlap": loggi
 class SchedulerCore:
     """The small interface the parts of one scheduler share."""
 
-    def __init__(
-        self, namespace: str, instance: str, clock: Clock, asking: Asking, keeper: Keeper
-    ) -> None:
+    def __init__(self, namespace: str, instance: str, clock: Clock, time: StoreTime) -> None:
         self.namespace = namespace
         self.instance = instance
         self.clock = clock
-        self.asking = asking
-        self.keeper = keeper
+        self.time = time
         self.is_stopping = False
+        #: Nobody waits any more for what still runs, or for a store that is silent.
+        self.grace_is_over = False
         self.callbacks: dict[EventKind, list[Callback]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._droppable: set[asyncio.Task[Any]] = set()
 
     def now(self) -> datetime:
         """Return the store's time."""
-        return self.asking.time.now()
+        return self.time.now()
 
     def emit(self, kind: EventKind, job: str, **fields: Any) -> None:
         """Log an event and tell whoever asked for it; what they raise hurts nobody else."""

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar, Unpack, overload
 
+from anarchon.action import Handler, Publisher
 from anarchon.errors import ConfigurationError
-from anarchon.job import Duration, Handler, Job, JobOptions, Publisher
+from anarchon.job import Duration, Job, JobOptions
 from anarchon.scheduler.decorators import declared_on
 from anarchon.schedules import At, Cron, Every, Schedule
 from anarchon.schedules.grammar import Day

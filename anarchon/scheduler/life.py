@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from anarchon.asking import LARGEST_BATCH, Asking
-from anarchon.clock import Clock, growing_pauses
+from anarchon.claim_store import AnyBackend, ClaimBackend
+from anarchon.clock import Bell, Clock, growing_pauses
 from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from anarchon.events import EventKind
 from anarchon.job import Job
-from anarchon.keeper import Keeper
+from anarchon.scheduler.by_claims import ByClaims
+from anarchon.scheduler.by_leases import ByLeases
 from anarchon.scheduler.core import Callback, SchedulerCore
-from anarchon.scheduler.executor import Executor
-from anarchon.scheduler.lease_runner import LeaseRunner
-from anarchon.scheduler.recovery import Recovery
+from anarchon.scheduler.dealings import Dealings
 from anarchon.scheduler.timers import Broken, Due, JobTimers
-from anarchon.store import FINGERPRINT_MEMORY, LeaseStore, Prune
+from anarchon.store import FINGERPRINT_MEMORY
+from anarchon.store_time import StoreTime
 
 log = logging.getLogger("anarchon.scheduler")
 
@@ -37,7 +37,7 @@ class Life:
 
     def __init__(
         self,
-        connect: Callable[[], LeaseStore],
+        backend: AnyBackend,
         clock: Clock,
         jobs: dict[str, Job],
         *,
@@ -50,15 +50,31 @@ class Life:
         self._jobs = jobs
         self._clock = clock
         self.loop = asyncio.get_running_loop()
-        self.asking = Asking(connect(), clock, back_after_outage=self._after_outage)
-        keeper = Keeper(connect, clock)
-        self.core = SchedulerCore(namespace, instance, clock, self.asking, keeper)
+        self.core = SchedulerCore(namespace, instance, clock, StoreTime(clock))
         self.core.callbacks = callbacks
-        self.executor = Executor(self.core, max_threads=max_threads, max_publishing=max_publishing)
-        self._runner = LeaseRunner(self.core, self.executor, lambda job: self._recover([job]))
-        self._recovery = Recovery(self.core, self._runner)
+        self.dealings: Dealings
+        if isinstance(backend, ClaimBackend):
+            self.dealings = ByClaims(
+                lambda: backend.connect(namespace),
+                self.core,
+                back_after_outage=self._after_outage,
+                max_threads=max_threads,
+                max_publishing=max_publishing,
+            )
+        else:
+            self.dealings = ByLeases(
+                lambda: backend.connect(namespace),
+                self.core,
+                recover=self._recover,
+                back_after_outage=self._after_outage,
+                max_threads=max_threads,
+                max_publishing=max_publishing,
+            )
+        self.executor = self.dealings.executor
         self._timers = JobTimers()
-        self._rearmed = asyncio.Event()
+        self._rearmed = Bell()
+        # the sleep until the next slot was measured by the time we believed until then
+        self.core.time.when_set = self._rearmed.set
         self._background: list[asyncio.Task[None]] = []
         #: A gap longer than this may have cost a lease.
         self._shortest_lease = min(
@@ -75,8 +91,7 @@ class Life:
 
         Raises ``SchemaMismatch`` and whatever else the store will not get over by itself.
         """
-        self.core.keeper.start()
-        self._runner.backups.start()
+        self.dealings.start()
         try:
             await self._begin_all()
         except (StoreUnavailable, OutcomeUnknown):
@@ -90,6 +105,7 @@ class Life:
         if self.core.is_stopping:
             return  # stopped while it was starting
         self._background.append(asyncio.create_task(self._fire(), name="anarchon-timers"))
+        self._background.append(asyncio.create_task(self.dealings.watch(), name="anarchon-watch"))
         self._background.append(asyncio.create_task(self._keep_up(), name="anarchon-upkeep"))
 
     def adopt(self, job: Job) -> None:
@@ -120,7 +136,7 @@ class Life:
 
     async def _begin(self, jobs: Sequence[Job]) -> None:
         # the timers go on where recovery ended: no slot falls between, however long this takes
-        self._tell_broken(self._timers.start(jobs, await self._recovery.begin(jobs)))
+        self._tell_broken(self._timers.start(jobs, await self.dealings.begin(jobs)))
 
     async def _begin_all(self) -> None:
         # without any jobs, too: whether the store answers shows now, not at the first slot
@@ -194,7 +210,7 @@ class Life:
             self.core.emit(
                 EventKind.SKIP, due.job.name, slot=due.slot, reason="missed", count=due.missed
             )
-        self._runner.start(due)
+        self.dealings.fire(due)
 
     def _after_outage(self, seconds: float) -> None:
         if self.is_loaded and seconds > self._shortest_lease:
@@ -217,13 +233,14 @@ class Life:
                         await self._recover_some(tuple(jobs.values()))
                     except (StoreUnavailable, OutcomeUnknown):
                         self._to_recover = {**jobs, **self._to_recover}
-                        await self._clock.sleep(next(pauses))
+                    # also in between: a job whose claim the store refuses is back here at once
+                    await self._clock.sleep(next(pauses))
         finally:
             self._is_recovering = False
 
     async def _recover_some(self, jobs: Sequence[Job]) -> None:
         try:
-            await self._recovery.after_gap(jobs)
+            await self.dealings.after_gap(jobs)
         except (StoreUnavailable, OutcomeUnknown):
             raise
         except StoreError as error:
@@ -236,17 +253,12 @@ class Life:
             await self._recover_some(jobs[middle:])
 
     async def _keep_up(self) -> None:
-        """Register anew, so that our editions are not forgotten, and prune."""
         pause = _FIRST_UPKEEP
         while True:
             await self._clock.sleep(pause.total_seconds() * random.uniform(0.5, 1.0))
             pause = _UPKEEP
-            jobs = self._all_jobs()
             try:
-                await self._recovery.register(jobs)
-                for start in range(0, len(jobs), LARGEST_BATCH):
-                    some = jobs[start : start + LARGEST_BATCH]
-                    await self.asking.prune([_retention(job) for job in some])
+                await self.dealings.keep_up(self._all_jobs())
             except StoreError as error:
                 log.warning("upkeep failed: %s; tried again later", error)
 
@@ -257,19 +269,19 @@ class Life:
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await self._runner.backups.stop()
+        await self.dealings.stop_looking()
         core.drop_waiting()
+        self.executor.drop_waiting()
         self.executor.interrupt()
         if not await core.settle(grace.total_seconds()):
             self.executor.end()
             await self._wait_for_bodies()
             await core.settle(_LAST_WORD)
-        await self.asking.close()
+        await self.dealings.calling.close()
         if not await core.settle(_LAST_WORD):
             core.cancel_rest()
             await core.settle(_LAST_WORD)
-        await core.keeper.stop()
-        self.executor.close()
+        await self.dealings.stop()
 
     async def _wait_for_bodies(self) -> None:
         left = self.executor.under_way()
@@ -278,7 +290,3 @@ class Life:
                 "still running after the grace period: %s", ", ".join(ctx.job for ctx in left)
             )
         await self.executor.bodies_ended()
-
-
-def _retention(job: Job) -> Prune:
-    return Prune(job.name, job.history_limit, max(job.catch_up, job.max_late))

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from anarchon.clock import rfc3339
+from anarchon.asking import Asking
+from anarchon.clock import MILLISECOND, rfc3339
 from anarchon.events import EventKind
 from anarchon.job import Job
+from anarchon.keeper import Keeper
 from anarchon.run import Overlap
 from anarchon.scheduler.core import SchedulerCore
 from anarchon.scheduler.lease_runner import LeaseRunner
@@ -29,12 +31,22 @@ log = logging.getLogger("anarchon.scheduler")
 class Recovery:
     """Brings an instance to what the store knows."""
 
-    def __init__(self, core: SchedulerCore, runner: LeaseRunner) -> None:
+    def __init__(
+        self,
+        core: SchedulerCore,
+        asking: Asking,
+        keeper: Keeper,
+        runner: LeaseRunner,
+        learn: Callable[[Job, KnownJob], None],
+    ) -> None:
         self._core = core
+        self._asking = asking
+        self._keeper = keeper
         self._runner = runner
+        self._learn = learn
         self._warned: set[tuple[str, str]] = set()
 
-    async def register(self, jobs: Sequence[Job]) -> tuple[datetime, list[tuple[Job, KnownJob]]]:
+    async def _register(self, jobs: Sequence[Job]) -> tuple[datetime, list[tuple[Job, KnownJob]]]:
         """Tell the store how these jobs are known here; return its time and what it knows."""
         core = self._core
         now = core.now()
@@ -42,10 +54,11 @@ class Recovery:
         for job in jobs:
             with self._alone(job):
                 told.append((job, Registration(job.name, job.fingerprint(now))))
-        reply = await core.asking.active([registration for _, registration in told])
+        reply = await self._asking.active([registration for _, registration in told])
         known = [(job, what) for (job, _), what in zip(told, reply.answers, strict=True)]
         for (job, registration), (_, what) in zip(told, known, strict=True):
             self._warn_of_others(job, registration.fingerprint, what)
+            self._learn(job, what)
         return reply.time, known
 
     async def begin(self, jobs: Sequence[Job]) -> datetime:
@@ -53,28 +66,40 @@ class Recovery:
 
         Raises what the store raises.
         """
-        time, known = await self.register(jobs)
+        time, known = await self._register(jobs)
+        held = self._held_here()
         for job, what in known:
             with self._alone(job):
-                self._see_to(job, what.unfinished, time)
+                self._see_to(job, what.unfinished, time, held)
                 newest = job.schedule.latest_at(time)
                 if newest is not None and newest > what.first_seen:
                     self._catch_up(job, newest, time, what.unfinished)
-                elif job.schedule.next_after(time) is None:
-                    log.warning("a job that will never run: job=%s: %s is past", job.name, newest)
+                elif job.run_at_start:
+                    self._catch_up(job, _first_slot(what), time, what.unfinished)
+                else:
+                    warn_if_past(job, time)
         return time
 
     async def after_gap(self, jobs: Sequence[Job]) -> None:
         """Recover where the timers run on: they see to what may still start in time."""
-        time, known = await self.register(jobs)
+        time, known = await self._register(jobs)
+        held = self._held_here()
         for job, what in known:
             with self._alone(job):
-                self._see_to(job, what.unfinished, time)
+                self._see_to(job, what.unfinished, time, held)
                 newest = job.schedule.latest_at(time)
                 if newest is None or newest <= what.first_seen:
                     continue
                 if time - newest > allowed_lateness(job, newest):
                     self._catch_up(job, newest, time, what.unfinished)
+
+    async def find_unwatched(self, jobs: Sequence[Job]) -> None:
+        """Register anew, and see to runs that a store may have brought up again."""
+        time, known = await self._register(jobs)
+        held = self._held_here()
+        for job, what in known:
+            with self._alone(job):
+                self._see_to(job, what.unfinished, time, held)
 
     @contextmanager
     def _alone(self, job: Job) -> Iterator[None]:
@@ -85,13 +110,24 @@ class Recovery:
             detail = "its schedule failed; what it missed is not recovered"
             self._core.emit(EventKind.ERROR, job.name, detail=detail, error=error)
 
-    def _see_to(self, job: Job, unfinished: Sequence[Unfinished], time: datetime) -> None:
+    def _held_here(self) -> frozenset[tuple[str, datetime]]:
+        return frozenset((held.job, held.slot) for held in self._keeper.held())
+
+    def _see_to(
+        self,
+        job: Job,
+        unfinished: Sequence[Unfinished],
+        time: datetime,
+        held: Collection[tuple[str, datetime]],
+    ) -> None:
         newest = job.schedule.latest_at(time)
         for run in unfinished:
+            if run.busy and (job.name, run.slot) in held:
+                continue  # whoever carries it out here sees to it
             if run.busy:
-                self._runner.backups.watch(job, run.slot)
+                self._runner.backups.watch(job, run.slot, was_seen=True)
             elif newest is None or run.slot >= newest or job.overlap is Overlap.ALLOW:
-                self._runner.look(job, run.slot)
+                self._runner.look(job, run.slot, was_seen=True)
             # else a newer slot came due: nothing older runs, the next claim of the job ends it
 
     def _catch_up(
@@ -122,3 +158,16 @@ class Recovery:
                 fingerprint,
                 rfc3339(last_seen),
             )
+
+
+def warn_if_past(job: Job, time: datetime) -> None:
+    """Say so if a job has no slot to come, nor one to catch up."""
+    newest = job.schedule.latest_at(time)
+    if newest is not None and job.schedule.next_after(time) is None:
+        log.warning("a job that will never run: job=%s: %s is past", job.name, newest)
+
+
+def _first_slot(known: KnownJob) -> datetime:
+    """Return the slot of a run at start: right after the store first saw the job so."""
+    # not that moment itself: the floor of a job that it never saw before is there
+    return known.first_seen + MILLISECOND

@@ -11,18 +11,24 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, Unpack
 
-from anarchon.asking import PATIENCE, Asking
+from anarchon.action import Handler, Publisher
 from anarchon.backends import open_backend
+from anarchon.calling import PATIENCE, Calling
+from anarchon.claim_store import AnyBackend, ClaimBackend
 from anarchon.clock import Clock, SystemClock, rfc3339
 from anarchon.durations import duration
-from anarchon.errors import ConfigurationError, DuplicateJob, NotRunning
+from anarchon.errors import (
+    ConfigurationError,
+    DuplicateJob,
+    NotRunning,
+    StoreError,
+    StoreUnavailable,
+)
 from anarchon.events import EventKind
 from anarchon.job import (
     Duration,
-    Handler,
     Job,
     JobOptions,
-    Publisher,
     check_defaults,
     define,
     whole_number,
@@ -34,7 +40,7 @@ from anarchon.scheduler.declaring import Declaring
 from anarchon.scheduler.life import Life
 from anarchon.scheduler.signals import caught
 from anarchon.schedules import Schedule
-from anarchon.store import Backend
+from anarchon.standing import Examinable, Standing
 
 log = logging.getLogger("anarchon.scheduler")
 
@@ -56,7 +62,7 @@ class Scheduler(Declaring):
 
     def __init__(
         self,
-        store: str | Backend = "sqlite:///anarchon.db",
+        store: str | AnyBackend = "sqlite:///anarchon.db",
         *,
         namespace: str = "default",
         name: str | None = None,
@@ -66,8 +72,10 @@ class Scheduler(Declaring):
         clock: Clock | None = None,
         **defaults: Unpack[JobOptions],
     ) -> None:
-        check_defaults(defaults, _OPTIONS)
         self._backend = open_backend(store) if isinstance(store, str) else _checked_backend(store)
+        claims_only = isinstance(self._backend, ClaimBackend)
+        self._claims_only = self._backend.label if claims_only else None
+        check_defaults(defaults, _OPTIONS, self._claims_only)
         self._namespace = _checked_namespace(namespace)
         self._name = name if name is not None else socket.gethostname()
         self._grace = duration(grace, option="grace", allow_zero=True)
@@ -108,6 +116,11 @@ class Scheduler(Declaring):
         return self._backend.label
 
     @property
+    def backend(self) -> AnyBackend:
+        """How the store is reached: what was given, or what the URL stands for."""
+        return self._backend
+
+    @property
     def grace(self) -> timedelta:
         """How long a stop waits for handlers before it cancels them."""
         return self._grace
@@ -123,7 +136,7 @@ class Scheduler(Declaring):
     def is_ready(self) -> bool:
         """Tell whether the jobs are loaded and the store answered last time it was asked."""
         life = self._life
-        return life is not None and life.is_loaded and life.asking.is_answering
+        return life is not None and life.is_loaded and life.dealings.calling.is_answering
 
     def seconds_since_woken(self) -> float:
         """Return how long ago the loop looked at its timers; it never sleeps over a minute."""
@@ -138,7 +151,7 @@ class Scheduler(Declaring):
         action: Handler | Publisher,
         **options: Unpack[JobOptions],
     ) -> Job:
-        job = define(name, schedule, action, options, self._defaults)
+        job = define(name, schedule, action, options, self._defaults, claims_only=self._claims_only)
         if name in self._jobs:
             raise DuplicateJob(
                 "a job of this name is declared already", job=name, fix="give it another name"
@@ -188,12 +201,27 @@ class Scheduler(Declaring):
         life = self._life
         # a connection belongs to its loop, and a scheduler in the background has its own
         if life is not None and life.loop is asyncio.get_running_loop():
-            return (await life.asking.history(names, limit)).answers
-        asking = Asking(self._backend.connect(self._namespace), self._clock)
+            return (await life.dealings.calling.history(names, limit)).answers
+        calling = Calling(self._backend.connect(self._namespace), self._clock)
         try:
-            return (await asking.history(names, limit)).answers
+            return (await calling.history(names, limit)).answers
         finally:
-            await asking.close()
+            await calling.close()
+
+    async def examine_store(self) -> Standing:
+        """Say how the store stands; changes nothing in it, whether or not the scheduler runs.
+
+        Raises ``StoreError`` if it cannot serve, or can be looked at only by being opened.
+        """
+        backend = self._backend
+        if not isinstance(backend, Examinable):
+            raise StoreError(backend.label, "cannot be looked at without being opened")
+        try:
+            async with self._clock.timeout(PATIENCE):
+                return await backend.examine(self._namespace)
+        except TimeoutError:
+            problem = f"did not answer within {PATIENCE:.0f} s"
+            raise StoreUnavailable(backend.label, problem) from None
 
     def _job(self, name: str) -> Job:
         if name not in self._jobs:
@@ -214,7 +242,7 @@ class Scheduler(Declaring):
             raise NotRunning("the scheduler was started already")
         self._instance = f"{self._name}-{secrets.token_hex(4)}"
         self._life = Life(
-            lambda: self._backend.connect(self._namespace),
+            self._backend,
             self._clock,
             self._jobs,
             namespace=self._namespace,
@@ -288,7 +316,7 @@ class Scheduler(Declaring):
         await self.stop()
 
 
-def _checked_backend(store: Backend) -> Backend:
+def _checked_backend(store: AnyBackend) -> AnyBackend:
     if callable(getattr(store, "connect", None)):
         return store
     raise ConfigurationError(

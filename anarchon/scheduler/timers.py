@@ -30,13 +30,14 @@ class Due:
     """A slot whose moment has come; it may start until ``within`` after it.
 
     ``missed`` is how many older slots were jumped over on the way here, at most
-    ``MOST_COUNTED`` of them counted.
+    ``MOST_COUNTED`` of them counted. ``after`` is the slot that a polled one follows.
     """
 
     job: Job
     slot: datetime
     within: timedelta
     missed: int = 0
+    after: datetime | None = None
 
 
 @dataclass(order=True, slots=True)
@@ -63,6 +64,13 @@ def longest_jitter(job: Job, slot: datetime) -> timedelta:
 def allowed_lateness(job: Job, slot: datetime) -> timedelta:
     """Return how long after its slot a run may start: never past the next slot."""
     return _lateness(job, slot, job.schedule.next_after(slot))
+
+
+def longest_lateness(job: Job, slot: datetime) -> timedelta:
+    """Return how long after its slot any instance may still start a run: late, or caught up."""
+    following = job.schedule.next_after(slot)
+    caught_up = job.catch_up if following is None else min(job.catch_up, following - slot)
+    return max(_lateness(job, slot, following), caught_up)
 
 
 class JobTimers:

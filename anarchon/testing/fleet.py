@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from anarchon.backends.memory import MemoryBackend
+from anarchon.backends.memory_claims import MemoryClaimBackend
 from anarchon.events import Event, EventKind
 from anarchon.run import Attempt
 from anarchon.scheduler import Scheduler
-from anarchon.testing.faults import FaultyBackend
+from anarchon.testing.faults import FaultyBackend, FaultyClaimBackend
 from anarchon.testing.manual_clock import InstanceClock, ManualClock
 
 
@@ -23,7 +24,7 @@ class Member:
 
     scheduler: Scheduler
     clock: InstanceClock
-    faults: FaultyBackend
+    faults: FaultyBackend | FaultyClaimBackend
 
     def freeze(self) -> None:
         """Stop it where it is, as SIGSTOP would; its leases lapse."""
@@ -40,13 +41,11 @@ class Member:
         self.freeze()
 
 
-class Fleet:
-    """``size`` schedulers that all were declared the same way, on one store in memory.
+B = TypeVar("B", MemoryBackend, MemoryClaimBackend)
 
-    ``declare`` is called with each scheduler before it starts, and with its clock, whose
-    ``sleep`` a handler uses to take time. ``events`` is what all of them told. The store's
-    clock shows the true time and what ``store_is_off_by`` adds to it; changing that sets it.
-    """
+
+class _Members(Generic[B]):
+    """Schedulers on one store, whatever kind that is."""
 
     def __init__(
         self,
@@ -59,11 +58,17 @@ class Fleet:
     ) -> None:
         self.clock = clock if clock is not None else ManualClock()
         self.store_is_off_by = timedelta(0)
-        self.backend = MemoryBackend(lambda: self.clock.wall() + self.store_is_off_by)
+        self.backend: B = self._store(lambda: self.clock.wall() + self.store_is_off_by)
         self.events: list[Event] = []
         self._declare = declare
         self._options = options
         self.members = [self._member(number, wall_is_off_by) for number in range(size)]
+
+    def _store(self, now: Callable[[], datetime]) -> B:
+        raise NotImplementedError
+
+    def _faults(self) -> FaultyBackend | FaultyClaimBackend:
+        raise NotImplementedError
 
     def __getitem__(self, number: int) -> Member:
         return self.members[number]
@@ -74,7 +79,7 @@ class Fleet:
 
     def _member(self, number: int, wall_is_off_by: timedelta) -> Member:
         clock = InstanceClock(self.clock, wall_is_off_by=wall_is_off_by * number)
-        faults = FaultyBackend(self.backend)
+        faults = self._faults()
         scheduler = Scheduler(faults, name=f"member{number}", clock=clock, **self._options)
         self._declare(scheduler, clock)
         for kind in EventKind:
@@ -132,3 +137,28 @@ class Fleet:
         for task in dead:
             task.cancel()
         await asyncio.gather(*dead, return_exceptions=True)
+
+
+class Fleet(_Members[MemoryBackend]):
+    """``size`` schedulers that all were declared the same way, on one store in memory.
+
+    ``declare`` is called with each scheduler before it starts, and with its clock, whose
+    ``sleep`` a handler uses to take time. ``events`` is what all of them told. The store's
+    clock shows the true time and what ``store_is_off_by`` adds to it; changing that sets it.
+    """
+
+    def _store(self, now: Callable[[], datetime]) -> MemoryBackend:
+        return MemoryBackend(now)
+
+    def _faults(self) -> FaultyBackend:
+        return FaultyBackend(self.backend)
+
+
+class ClaimFleet(_Members[MemoryClaimBackend]):
+    """A ``Fleet`` on a store that only decides claims."""
+
+    def _store(self, now: Callable[[], datetime]) -> MemoryClaimBackend:
+        return MemoryClaimBackend(now)
+
+    def _faults(self) -> FaultyClaimBackend:
+        return FaultyClaimBackend(self.backend)

@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import itertools
 import math
+import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -104,32 +105,36 @@ class ManualClock(Clock):
 
 
 class InstanceClock(Clock):
-    """One instance's view of a ``ManualClock``: it may be frozen, or read another wall time."""
+    """One instance's view of the true time, which it may have all wrong.
+
+    Its wall clock may be off, its seconds may be a little too long (``rate`` of them go by in a
+    true second), it may be woken up to ``wakes_early_by`` seconds early, and it may be frozen.
+    """
 
     manual = True
 
-    def __init__(self, clock: ManualClock, *, wall_is_off_by: timedelta = timedelta(0)) -> None:
+    def __init__(self, clock: Clock, *, wall_is_off_by: timedelta = timedelta(0)) -> None:
         self._clock = clock
         self.wall_is_off_by = wall_is_off_by
+        self.rate = 1.0
+        self.wakes_early_by = 0.0
         self.is_frozen = False
         self._held: list[_Timer] = []
 
     def monotonic(self) -> float:
-        return self._clock.monotonic()
+        return self._clock.monotonic() * self.rate
 
     def wall(self) -> datetime:
         return self._clock.wall() + self.wall_is_off_by
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
-        timer = _Timer(callback)
-        self._clock.call_later(seconds, lambda: self._fire(timer))
+        timer = _OwnTimer(self, callback)
+        seconds = seconds / self.rate
+        if self.wakes_early_by:
+            # of a short time not all: who is woken early for ever would ask for ever
+            seconds -= min(self.wakes_early_by, seconds / 2) * random.random()
+        timer.behind = self._clock.call_later(seconds, timer.come_due)
         return timer
-
-    def _fire(self, timer: _Timer) -> None:
-        if self.is_frozen:
-            self._held.append(timer)
-        else:
-            timer.fire()
 
     def freeze(self) -> None:
         """Wake for nothing from now on, as a process under SIGSTOP."""
@@ -141,3 +146,24 @@ class InstanceClock(Clock):
         held, self._held = self._held, []
         for timer in held:
             timer.fire()
+
+
+class _OwnTimer(_Timer):
+    """A timer of an instance, behind that of the true time: who is frozen does not hear it."""
+
+    __slots__ = ("_owner", "behind")
+    behind: Timer
+
+    def __init__(self, owner: InstanceClock, callback: Callable[[], object]) -> None:
+        super().__init__(callback)
+        self._owner = owner
+
+    def come_due(self) -> None:
+        if self._owner.is_frozen:
+            self._owner._held.append(self)
+        else:
+            self.fire()
+
+    def cancel(self) -> None:
+        self.callback = None
+        self.behind.cancel()

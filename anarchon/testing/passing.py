@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Generic, TypeVar
 
+from anarchon.claim_store import ClaimBackend, ClaimStore, Save
 from anarchon.run import Attempt
 from anarchon.store import (
     Backend,
+    Begin,
     Claim,
     ClaimAnswer,
     Finish,
@@ -35,8 +39,21 @@ class Call(Generic[T]):
         return await self.make()
 
 
-class PassingBackend:
-    """Another backend, and ``pass_on``, through which every connection made here asks it."""
+class Way(ABC):
+    """Where every question goes through: ``pass_on`` is asked by every connection."""
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The store as it may be shown: never with a password."""
+
+    async def pass_on(self, verb: str, call: Call[T]) -> T:
+        """Make the call and return its reply; ``verb`` is the method's name."""
+        return await call()
+
+
+class PassingBackend(Way):
+    """Another backend that keeps leases, and the way to it."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -48,15 +65,37 @@ class PassingBackend:
     def connect(self, namespace: str) -> LeaseStore:
         return _PassingStore(self, self._backend.connect(namespace))
 
-    async def pass_on(self, verb: str, call: Call[T]) -> T:
-        """Make the call and return its reply; ``verb`` is the method's name."""
-        return await call()
+
+class PassingClaimBackend(Way):
+    """Another backend that only decides claims, and the way to it."""
+
+    def __init__(self, backend: ClaimBackend) -> None:
+        self._backend = backend
+
+    @property
+    def label(self) -> str:
+        return self._backend.label
+
+    def connect(self, namespace: str) -> ClaimStore:
+        return _PassingClaimStore(self, self._backend.connect(namespace))
+
+    @property
+    def judges_time(self) -> bool:
+        return self._backend.judges_time
+
+    def remembers(self, within: timedelta) -> timedelta | None:
+        return self._backend.remembers(within)
 
 
-class _PassingStore:
-    def __init__(self, way: PassingBackend, store: LeaseStore) -> None:
+S = TypeVar("S", LeaseStore, ClaimStore)
+
+
+class _Passing(Generic[S]):
+    """What the ports of both kinds have."""
+
+    def __init__(self, way: Way, store: S) -> None:
         self._way = way
-        self._store = store
+        self._store: S = store
 
     @property
     def label(self) -> str:
@@ -71,8 +110,23 @@ class _PassingStore:
     async def claim(self, claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
         return await self._way.pass_on("claim", Call(lambda: self._store.claim(claims), claims))
 
+    async def history(self, jobs: Sequence[str], limit: int) -> Reply[Attempt]:
+        return await self._way.pass_on(
+            "history", Call(lambda: self._store.history(jobs, limit), jobs)
+        )
+
+
+class _PassingClaimStore(_Passing[ClaimStore]):
+    async def save(self, saves: Sequence[Save]) -> Reply[bool]:
+        return await self._way.pass_on("save", Call(lambda: self._store.save(saves), saves))
+
+
+class _PassingStore(_Passing[LeaseStore]):
     async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
         return await self._way.pass_on("renew", Call(lambda: self._store.renew(renewals), renewals))
+
+    async def begin(self, begins: Sequence[Begin]) -> Reply[bool]:
+        return await self._way.pass_on("begin", Call(lambda: self._store.begin(begins), begins))
 
     async def finish(self, finishes: Sequence[Finish]) -> Reply[bool]:
         return await self._way.pass_on(
@@ -86,11 +140,6 @@ class _PassingStore:
 
     async def active(self, jobs: Sequence[Registration]) -> Reply[KnownJob]:
         return await self._way.pass_on("active", Call(lambda: self._store.active(jobs), jobs))
-
-    async def history(self, jobs: Sequence[str], limit: int) -> Reply[Attempt]:
-        return await self._way.pass_on(
-            "history", Call(lambda: self._store.history(jobs, limit), jobs)
-        )
 
     async def prune(self, prunes: Sequence[Prune]) -> Reply[int]:
         return await self._way.pass_on("prune", Call(lambda: self._store.prune(prunes), prunes))

@@ -6,11 +6,11 @@ import time
 from datetime import UTC, datetime
 
 from anarchon import Scheduler
-from anarchon.backends import open_backend
 from anarchon.run import RunContext
 from anarchon.schedules import At
 from benchmarks.counting import CountingBackend
 from benchmarks.instances.telling import Spec, hear, run, tell
+from benchmarks.leases import lease_backend
 
 
 class _Publisher:
@@ -28,7 +28,7 @@ class _Publisher:
 
 
 async def scenario(spec: Spec) -> None:
-    backend = CountingBackend(open_backend(spec["url"]))
+    backend = CountingBackend(lease_backend(spec["url"]))
     publisher = _Publisher()
     scheduler = Scheduler(backend, namespace=spec["namespace"])
     tell("up")

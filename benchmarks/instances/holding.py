@@ -6,16 +6,16 @@ import asyncio
 from datetime import UTC, datetime
 
 from anarchon import Scheduler
-from anarchon.backends import open_backend
 from anarchon.run import RunContext
 from benchmarks.counting import CountingBackend
 from benchmarks.instances.telling import Spec, hear, run, tell
+from benchmarks.leases import lease_backend
 
 _LEASE, _HEARTBEAT = 3.0, 1.0
 
 
 async def scenario(spec: Spec) -> None:
-    backend = CountingBackend(open_backend(spec["url"]))
+    backend = CountingBackend(lease_backend(spec["url"]))
     scheduler = Scheduler(backend, namespace=spec["namespace"])
     waiting, all_work = spec["held"], asyncio.Event()
 

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from anarchon import Scheduler
-from anarchon.backends import open_backend
 from benchmarks.counting import CountingBackend
 from benchmarks.instances.telling import Spec, hear, run, tell
+from benchmarks.leases import lease_backend
 
 
 async def scenario(spec: Spec) -> None:
-    backend = CountingBackend(open_backend(spec["url"]))
+    backend = CountingBackend(lease_backend(spec["url"]))
     scheduler = Scheduler(backend, namespace=spec["namespace"])
     bare = _memory()
     began = time.perf_counter()
@@ -47,7 +47,7 @@ def _declare(scheduler: Scheduler, count: int) -> None:
     first = datetime.now(UTC) + timedelta(days=40)
     for number in range(count):
         # yearly, at another minute each: nothing is due while this runs
-        moment = first + timedelta(minutes=number * 13)
+        moment = first + timedelta(minutes=number * 3)
         expression = f"{moment.minute} {moment.hour} {moment.day} {moment.month} *"
         scheduler.cron(f"job-{number:05}", expression, _work, timezone="Europe/Athens")
 

@@ -45,7 +45,11 @@ def _address(app: Celery, url: str | None) -> str:
             fix=_to_install(scheme),
         ) from error
     except KeyError as error:
-        raise ConfigurationError(str(error.args[0]), option="broker_url") from error
+        raise ConfigurationError(
+            str(error.args[0]),
+            option="broker_url",
+            fix='write a URL of a transport of kombu\'s, such as "amqp://HOST" or "redis://HOST"',
+        ) from error
     except ConfigurationError:
         raise
     except TypeError as error:

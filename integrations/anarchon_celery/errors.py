@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from typing import NoReturn
 
 from anarchon import ConfigurationError
+
+log = logging.getLogger("anarchon.celery")
 
 
 class InvalidEntries(ConfigurationError):
@@ -18,3 +22,9 @@ class InvalidEntries(ConfigurationError):
         if len(self.errors) == 1:
             return str(self.errors[0])
         return "\n".join([f"{self.option}: {self.problem}:", *(f"  {e}" for e in self.errors)])
+
+
+def end_for(error: ConfigurationError) -> NoReturn:
+    """End a beat or a worker for a mistake in the project, without the traceback of our code."""
+    log.critical("%s", error)
+    raise SystemExit(1) from None

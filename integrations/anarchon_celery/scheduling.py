@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from celery import Celery
 
-from anarchon import ConfigurationError, Scheduler
-from anarchon.store import Backend
+from anarchon import ConfigurationError, Publisher, Scheduler
+from anarchon.claim_store import AnyBackend
+from anarchon_celery.beat_entries import BeatEntries
+from anarchon_celery.beat_sender import Sender
 from anarchon_celery.broker import Broker
-from anarchon_celery.entries import load, names_in, read_entries
+from anarchon_celery.entries import Entry, load, names_in
 from anarchon_celery.errors import InvalidEntries
 from anarchon_celery.publisher import CeleryPublisher
-from anarchon_celery.settings import log, names_left_out, namespace_of, store_of
+from anarchon_celery.settings import log, names_left_out, namespace_of, store_of, warn_of_unknown
+
+#: A run that is not tracked ends with its message, and beat asks for no more.
+DEFAULTS: dict[str, Any] = {"overlap": "allow"}
 
 
 def scheduler_for(
     app: Celery,
     *,
-    store: str | Backend | None = None,
+    store: str | AnyBackend | None = None,
     disabled: Iterable[str] = (),
     **scheduler_options: Any,
 ) -> Scheduler:
@@ -31,22 +36,48 @@ def scheduler_for(
     Raises ``InvalidEntries``, which tells everything that is wrong with the entries, and
     ``ConfigurationError`` for the rest.
     """
+    return scheduler_of(entries_of(app, disabled), store=store, **scheduler_options)
+
+
+def entries_of(
+    app: Celery, disabled: Iterable[str] = (), *, sender: Sender | None = None
+) -> BeatEntries:
+    """Load the app, and return its entries as others may still change them."""
     load(app)
+    warn_of_unknown(app)
+    return BeatEntries(sender or Sender(app), _left_out(app, disabled))
+
+
+def scheduler_of(
+    shown: BeatEntries, *, store: str | AnyBackend | None = None, **scheduler_options: Any
+) -> Scheduler:
+    """Return a scheduler of the entries as they are by now; as `scheduler_for`."""
+    app = shown.sender.app
     scheduler = Scheduler(
         store if store is not None and not isinstance(store, str) else store_of(app, store),
-        **{"namespace": namespace_of(app), "overlap": "allow", **scheduler_options},
+        **{"namespace": namespace_of(app), **DEFAULTS, **scheduler_options},
     )
-    entries, problems = read_entries(app, _left_out(app, disabled))
+    entries, problems = shown.read()
     broker = Broker(app)
-    for entry in entries:
-        publisher = CeleryPublisher(app, entry, broker)
-        try:
-            scheduler.add(entry.name, entry.schedule, publisher, **entry.ours)  # type: ignore[arg-type]
-        except ConfigurationError as error:
-            problems.append(error)
+    problems += declare(
+        scheduler, entries, lambda entry: CeleryPublisher(shown.sender, entry, broker)
+    )
     if problems:
         raise InvalidEntries(problems)
     return scheduler
+
+
+def declare(
+    scheduler: Scheduler, entries: Iterable[Entry], publisher_of: Callable[[Entry], Publisher]
+) -> list[ConfigurationError]:
+    """Give a scheduler the job of each entry, and return what is wrong with them."""
+    problems: list[ConfigurationError] = []
+    for entry in entries:
+        try:
+            scheduler.add(entry.name, entry.schedule, publisher_of(entry), **entry.job)  # type: ignore[arg-type]
+        except ConfigurationError as error:
+            problems.append(error)
+    return problems
 
 
 def _left_out(app: Celery, disabled: Iterable[str]) -> frozenset[str]:

@@ -25,7 +25,8 @@ class CannedBackend:
 
 class _CannedStore:
     label = CannedBackend.label
-    claim = finish = release = None  # named by who asks a store, and never called here
+    # named by who asks a store, and never called here
+    claim = begin = renew = finish = release = None
 
     def __init__(self, backend: CannedBackend) -> None:
         self._backend = backend

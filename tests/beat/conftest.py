@@ -2,9 +2,6 @@
 
 import itertools
 import logging
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,8 +13,8 @@ import pytest
 from anarchon import Scheduler
 from anarchon_beat import cli
 from tests.beat.canned import CannedBackend
+from tests.programs import Program
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 _NUMBERS = itertools.count()
 
 
@@ -78,49 +75,11 @@ def canned() -> CannedBackend:
     return CannedBackend()
 
 
-class Process:
-    """The command in a process of its own; what it writes is read line by line."""
+class Process(Program):
+    """The command in a process of its own."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        environment = {**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "anarchon_beat", *arguments],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.pid = self._process.pid
-        self.output = ""
-
-    def read_until(self, text: str) -> None:
-        """Read lines until one of them holds this text."""
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.output += line
-            if text in line:
-                return
-        raise AssertionError(f"{text!r} was never said:\n{self.output}")
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal."""
-        self._process.send_signal(number)
-
-    def end(self, number: signal.Signals | None = None) -> int:
-        """Send a signal, if there is one, read the rest, and return the exit code."""
-        if number is not None:
-            self.send(number)
-        rest, _ = self._process.communicate()
-        self.output += rest
-        return self._process.returncode
-
-    def kill(self) -> None:
-        """Leave nothing behind."""
-        assert self._process.stdout is not None
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
+        super().__init__(folder, "anarchon_beat", *arguments)
 
 
 @pytest.fixture

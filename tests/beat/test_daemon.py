@@ -47,6 +47,24 @@ app.conf.beat_schedule = {"add": {"task": "shop.add", "schedule": 1.0}}
 """
 
 
+#: As those who watch beat from inside do: they read what runs, and add to it.
+BEAT_INIT = """
+@signals.beat_init.connect(weak=False)
+def tell(sender, **_):
+    scheduler = sender.scheduler
+    entry = scheduler.schedule["add"]
+    print(
+        "beat_init of", type(sender).__name__, f"{sender.schedule_filename}:",
+        entry.name, entry.task, scheduler.max_interval, flush=True,
+    )
+    scheduler.add(name="more", task="shop.add", schedule=1.0)
+
+@signals.beat_init.connect(weak=False)
+def fail(sender, **_):
+    raise ValueError("its own fault")
+"""
+
+
 @pytest.fixture(autouse=True)
 def _jobs(tmp_path: Path) -> None:
     (tmp_path / "jobs.py").write_text(JOBS)
@@ -224,6 +242,39 @@ def test_a_log_in_json_is_one_object_a_line(start: Start, tmp_path: Path) -> Non
     assert all({"time", "level", "logger", "message"} <= set(line) for line in lines)
     published = next(line for line in lines if line.get("event") == "published")
     assert {"job", "slot", "attempt", "instance", "detail"} <= set(published)
+
+
+def test_what_only_a_beat_with_a_file_could_use_is_taken_and_said_once(start: Start) -> None:
+    daemon = start("-A", "proj", "-s", "/var/run/beat", "--max-interval", "5", "-l", "info")
+    daemon.read_until("published job=add")
+
+    assert daemon.end(signal.SIGTERM) == 0
+    assert daemon.output.count("--schedule has no use here: there is no schedule file") == 1
+    assert daemon.output.count("--max-interval has no use here: the loop wakes") == 1
+
+
+def test_the_handlers_of_beat_init_are_called_once_before_the_first_claim(
+    start: Start, tmp_path: Path
+) -> None:
+    (tmp_path / "proj.py").write_text(PROJECT + BEAT_INIT)
+
+    daemon = start("-A", "proj", "-l", "info")
+    daemon.read_until("published job=more")
+    daemon.end(signal.SIGTERM)
+
+    assert daemon.output.count("beat_init of") == 1
+    first = daemon.output.index("beat_init of Service celerybeat-schedule: add shop.add 300")
+    assert first < daemon.output.index("start job=")
+    assert "Signal handler" in daemon.output
+    assert "its own fault" in daemon.output
+
+
+def test_a_command_that_only_looks_calls_no_handler_of_beat_init(
+    beat: Beat, tmp_path: Path
+) -> None:
+    (tmp_path / "proj.py").write_text(PROJECT + BEAT_INIT)
+
+    assert "beat_init" not in beat("-A", "proj", "next").out
 
 
 def test_the_namespace_of_a_celery_app_may_be_given(start: Start, beat: Beat) -> None:

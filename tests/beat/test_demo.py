@@ -15,7 +15,8 @@ from anarchon import At, Every, Schedule
 from anarchon.clock import to_millis
 from anarchon_beat.demo import Story, Stuck
 from anarchon_beat.demo_records import Reader, Record, Recorder, Verdict, judge
-from tests.beat.conftest import ROOT, Beat, Process
+from tests.beat.conftest import Beat, Process
+from tests.programs import ROOT
 
 FIRST = datetime.fromisoformat("2026-11-29T12:00:00Z")
 LAST = FIRST + timedelta(seconds=2)

@@ -7,14 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from anarchon import RunState, Scheduler
+from anarchon import Attempt, RunState, Scheduler
 from tests.beat.canned import CannedBackend, attempt
-from tests.beat.conftest import ROOT, Beat
+from tests.beat.conftest import Beat
 from tests.beat.test_next import Stopped
+from tests.programs import ROOT
 
 
 @pytest.fixture
@@ -124,9 +126,55 @@ def test_the_json_says_its_version(beat: Beat, name: str, canned: CannedBackend)
                 "started": "2026-11-29T11:58:30.200Z",
                 "ended": "2026-11-29T11:58:31.700Z",
                 "detail": "'done'",
+                "worker": None,
+                "message": None,
+                "begun": None,
             }
         ],
     }
+
+
+def tracked(detail: str | None = None) -> Attempt:
+    """Return an attempt that waited for a minute before a worker began it."""
+    sent = attempt(ago=300, detail=detail)
+    begun = sent.slot + timedelta(minutes=1)
+    return replace(
+        sent, begun=begun, ended=begun + timedelta(seconds=2), worker="pod-7", message="4f1c"
+    )
+
+
+def test_what_a_worker_began_tells_which_and_how_long_the_work_took(
+    beat: Beat, name: str, canned: CannedBackend
+) -> None:
+    canned.attempts = [tracked(), attempt(ago=400)]
+
+    told = beat("-A", name, "history")
+
+    head, first, second = (re.split(r"\s{2,}", line)[6:] for line in told.out.splitlines())
+    assert head == ["STARTED", "BEGUN", "WORKER", "TOOK", "DETAIL"]
+    assert first == ["+200ms", "+1min", "pod-7", "2s", "4f1c"]
+    assert second == ["+200ms", "-", "-", "1.5s", "'done'"]
+
+
+def test_what_the_work_came_to_is_told_rather_than_its_message(
+    beat: Beat, name: str, canned: CannedBackend
+) -> None:
+    canned.attempts = [tracked("ValueError('no')")]
+
+    told = beat("-A", name, "history")
+
+    assert told.out.splitlines()[1].endswith("  ValueError('no')")
+
+
+def test_the_json_of_a_tracked_run_tells_all_of_it(
+    beat: Beat, name: str, canned: CannedBackend
+) -> None:
+    canned.attempts = [tracked()]
+
+    [told] = json.loads(beat("-A", name, "history", "--json").out)["attempts"]
+
+    assert (told["worker"], told["message"]) == ("pod-7", "4f1c")
+    assert told["begun"] == "2026-11-29T11:56:00.000Z"
 
 
 def test_a_pipe_gets_whole_columns_however_narrow_the_screen(

@@ -15,6 +15,7 @@ from anarchon import (
     Scheduler,
     SchemaMismatch,
     StoreError,
+    StoreRefused,
     StoreUnavailable,
 )
 from anarchon_beat.answers import INSTEAD
@@ -137,12 +138,12 @@ def test_every_option_of_celery_beat_is_one_here_or_is_answered(option: str) -> 
     assert (option in ours) != (option in INSTEAD)
 
 
-@pytest.mark.parametrize("words", [("-S", "x"), ("--schedule=x",), ("--detach",), ("-sx",)])
+@pytest.mark.parametrize("words", [("-S", "x"), ("--scheduler=x",), ("--detach",), ("-Sx",)])
 @pytest.mark.parametrize("command", [(), ("run",)])
 def test_an_option_of_celery_beat_is_answered_with_what_to_do_here(
     beat: Beat, words: tuple[str, ...], command: tuple[str, ...]
 ) -> None:
-    option = words[0].partition("=")[0].replace("-sx", "-s")
+    option = words[0].partition("=")[0].replace("-Sx", "-S")
 
     assert_told_in_one_line(
         beat("-A", "x", *command, *words), f"has no option {option}: {INSTEAD[option]}"
@@ -323,7 +324,8 @@ def test_a_store_of_another_version_is_told(
         (SchemaMismatch("db", "newer"), 2),
         (StoreUnavailable("db", "away"), 3),
         (OutcomeUnknown("db", "silent"), 3),
-        (StoreError("db", "refuses the password"), 3),
+        (StoreRefused("db", "refuses the password"), 2),
+        (StoreError("db", "is too old"), 2),
     ],
 )
 def test_errors_have_their_codes(error: ConfigurationError | StoreError, code: int) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from anarchon import Every, Scheduler
+from anarchon import Every, Polled, Scheduler
 from anarchon_beat import times
 from tests.beat.canned import NOW
 from tests.beat.conftest import Beat
@@ -75,7 +75,32 @@ def test_the_json_says_its_version(
         "slots": [
             {"job": "sync", "slot": "2026-11-29T12:00:10.000Z", "schedule": "every 40s +10s"}
         ],
+        "asked": [],
     }
+
+
+class Whim(Polled):
+    def is_due(self, newest: datetime, now: datetime, /) -> tuple[bool, None]:
+        return False, None
+
+    def canonical(self) -> str:
+        return "whim"
+
+    def __str__(self) -> str:
+        return "a whim"
+
+
+def test_a_job_whose_slots_nobody_knows_is_named_below_the_others(
+    beat: Beat, declared: Callable[[Scheduler], str], scheduler: Scheduler
+) -> None:
+    scheduler.add("whim", Whim(), print)
+    line = "whim is due when its schedule says so (a whim)"
+
+    assert beat("-A", declared(scheduler), "next").out.splitlines()[-1] == line
+    assert beat("-A", declared(scheduler), "next", "--job", "whim").out == f"{line}\n"
+    assert "whim" not in beat("-A", declared(scheduler), "next", "--job", "sync").out
+    told = beat("-A", declared(scheduler), "next", "--json").out
+    assert json.loads(told)["asked"] == [{"job": "whim", "schedule": "a whim"}]
 
 
 def test_many_slots_of_many_jobs_cost_what_is_shown(

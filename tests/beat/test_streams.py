@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.beat.conftest import ROOT, Told
+from tests.beat.conftest import Told
+from tests.programs import ROOT
 
 JOBS = """
 import sys, threading

@@ -5,14 +5,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from celery import Celery
 from kombu.transport.memory import Channel
 
+from tests.celery.beats import Outbox, Start
 from tests.celery.mailbox import Mailbox
 from tests.celery.project import make_app
+from tests.programs import Program
 from tests.servers import ServersForTests
 from tests.servers.redis import RedisServer
 
@@ -61,6 +64,40 @@ def folder_worker(tmp_path_factory: pytest.TempPathFactory, mailbox: Mailbox) ->
     environment = {"PROJECT_BROKER": "filesystem://", "PROJECT_FOLDER": str(folder)}
     with _Worker({**environment, "PROJECT_REPORT_TO": str(mailbox.port)}):
         yield folder
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Start]:
+    """Start `python -m` with these arguments, in the folder of the test."""
+    started: list[Program] = []
+
+    def begin(*arguments: str, **environment: str) -> Program:
+        started.append(Program(tmp_path, *arguments, **environment))
+        return started[-1]
+
+    yield begin
+    for each in started:
+        each.kill()
+
+
+@pytest.fixture
+def celery(program: Start) -> Start:
+    """Start `celery` with these arguments, in the folder of the test."""
+    return partial(program, "celery")
+
+
+@pytest.fixture
+def beats_broker(redis_broker: RedisServer) -> str:
+    """The broker, and the store, of projects whose beats run in processes."""
+    return redis_broker.url(database=10)
+
+
+@pytest.fixture
+def outbox(beats_broker: str) -> Iterator[Outbox]:
+    """What these publish."""
+    outbox = Outbox(beats_broker)
+    yield outbox
+    outbox.close()
 
 
 class _Worker:

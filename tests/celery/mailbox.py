@@ -23,6 +23,24 @@ class Mailbox:
         report: dict[str, Any] = json.loads(self._line.recv(65535))
         return report
 
+    def find(self, key: str, *, seconds: float = 15, **with_: object) -> dict[str, Any]:
+        """Wait for a report that has this key, and these values; the others are let go."""
+        self._line.settimeout(seconds)
+        try:
+            while True:
+                report = self.next()
+                if key in report and all(report.get(name) == it for name, it in with_.items()):
+                    return report
+        finally:
+            self._line.settimeout(15)
+
+    def rest(self, key: str) -> list[dict[str, Any]]:
+        """Read what has come, and return the reports that have this key."""
+        reports = []
+        while not self.is_empty():
+            reports.append(self.next())
+        return [report for report in reports if key in report]
+
     def is_empty(self) -> bool:
         """Tell whether no report waits."""
         self._line.setblocking(False)

@@ -3,10 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from celery import Celery
 from kombu import Queue
 
 from anarchon import RunContext, Signal
+from anarchon.run import Tracking
+from anarchon_celery import InvalidEntries, scheduler_for
+from anarchon_celery.beat_sender import Sender
 from anarchon_celery.broker import Broker
 from anarchon_celery.entries import Entry, load, read_entries
 from anarchon_celery.publisher import CeleryPublisher
@@ -14,10 +18,17 @@ from anarchon_celery.publisher import CeleryPublisher
 SLOT = datetime(2026, 11, 29, 12, 0, 10, tzinfo=UTC)
 
 
-def run(job: str = "job", *, attempt: int = 1, token: str = "t0k3n") -> RunContext:
+def run(
+    job: str = "job",
+    *,
+    attempt: int = 1,
+    token: str = "t0k3n",
+    slot: datetime = SLOT,
+    tracking: Tracking | None = None,
+) -> RunContext:
     return RunContext(
         job=job,
-        slot=SLOT,
+        slot=slot,
         attempt=attempt,
         fence=1_795_000_000_000,
         token=token,
@@ -25,6 +36,7 @@ def run(job: str = "job", *, attempt: int = 1, token: str = "t0k3n") -> RunConte
         namespace="proj",
         deadline=None,
         signal=Signal(),
+        tracking=tracking,
     )
 
 
@@ -36,10 +48,23 @@ def entry_of(app: Celery, name: str = "job") -> Entry:
     return next(entry for entry in entries if entry.name == name)
 
 
+def problems_of(app: Celery, **entry: Any) -> list[str]:
+    """Return what is wrong with an entry of these fields."""
+    app.conf.beat_schedule = {"job": entry}
+    with pytest.raises(InvalidEntries) as caught:
+        scheduler_for(app, store="memory://")
+    return [str(error) for error in caught.value.errors]
+
+
+def jobs_of(app: Celery, **options: Any) -> set[str]:
+    """Return the names of the jobs that an app's entries come to."""
+    return {job.name for job in scheduler_for(app, store="memory://", **options).jobs}
+
+
 def publisher_of(app: Celery, **fields: object) -> CeleryPublisher:
     """Return the publisher of an entry with these fields, on a connection of its own."""
     app.conf.beat_schedule = {"job": {"task": "proj.note", "schedule": 60, **fields}}
-    return CeleryPublisher(app, entry_of(app), Broker(app))
+    return CeleryPublisher(Sender(app), entry_of(app), Broker(app))
 
 
 def taken(app: Celery, queue: str = "celery") -> Any:
@@ -50,4 +75,12 @@ def taken(app: Celery, queue: str = "celery") -> Any:
         return message
 
 
-__all__ = ["SLOT", "entry_of", "publisher_of", "run", "taken"]
+__all__ = [
+    "SLOT",
+    "entry_of",
+    "jobs_of",
+    "problems_of",
+    "publisher_of",
+    "run",
+    "taken",
+]

@@ -15,10 +15,10 @@ from celery import Celery
 from celery.beat import BeatLazyFunc, ScheduleEntry
 from celery.schedules import crontab, schedule
 
-from anarchon import ConfigurationError, Overlap
+from anarchon import ConfigurationError, Polled
 from anarchon_celery import InvalidEntries, scheduler_for
 from anarchon_celery.entries import CLEANUP, load, read_entries
-from tests.celery.runs import entry_of
+from tests.celery.runs import entry_of, jobs_of, problems_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -27,17 +27,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     with caplog.at_level(logging.WARNING, logger="anarchon.celery"):
         yield caplog
-
-
-def problems_of(app: Celery, **entry: Any) -> list[str]:
-    app.conf.beat_schedule = {"job": entry}
-    with pytest.raises(InvalidEntries) as caught:
-        scheduler_for(app, store="memory://")
-    return [str(error) for error in caught.value.errors]
-
-
-def jobs_of(app: Celery, **options: Any) -> set[str]:
-    return {job.name for job in scheduler_for(app, store="memory://", **options).jobs}
 
 
 # ---- where entries come from
@@ -227,45 +216,79 @@ def test_reading_changes_nothing_of_the_users(app: Celery) -> None:
     assert app.conf.beat_schedule is written
 
 
-# ---- options of ours
+@pytest.mark.parametrize("headers", [None, {}, {"a": 1}])
+def test_headers_may_be_none(app: Celery, headers: Any) -> None:
+    app.conf.beat_schedule = {"job": {"task": "t", "schedule": 5, "options": {"headers": headers}}}
+
+    assert entry_of(app).options == {"headers": headers}
 
 
-def test_jobs_of_entries_may_overlap_by_default(app: Celery) -> None:
-    app.conf.beat_schedule = {"job": {"task": "t", "schedule": 5}}
+@pytest.mark.parametrize(
+    "expires",
+    [None, 60, 0.5, datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T00:00:00+00:00", "next"],
+    ids=repr,
+)
+def test_expires_may_be_seconds_a_moment_or_the_next_slot(app: Celery, expires: Any) -> None:
+    app.conf.beat_schedule = {"job": {"task": "t", "schedule": 5, "options": {"expires": expires}}}
 
-    (job,) = scheduler_for(app, store="memory://").jobs
-
-    assert job.overlap is Overlap.ALLOW
+    assert entry_of(app).options == {"expires": expires}
 
 
-def test_options_of_ours_ride_along_and_are_not_published(app: Celery) -> None:
-    ours = {"overlap": "skip", "max_attempts": 7}
-    app.conf.beat_schedule = {
-        "job": {"task": "t", "schedule": 5, "options": {"queue": "aside", "anarchon": ours}}
+def test_the_options_of_a_message_are_left_as_they_are(app: Celery) -> None:
+    options = {
+        "queue": "q",
+        "exchange": "x",
+        "routing_key": "r",
+        "priority": 3,
+        "serializer": "json",
+        "link": None,
+        "time_limit": 5,
+        "something_of_a_base_class": [1],
     }
+    app.conf.beat_schedule = {"job": {"task": "t", "schedule": 5, "options": options}}
 
-    (job,) = scheduler_for(app, store="memory://").jobs
-
-    assert (job.overlap, job.max_attempts) == (Overlap.SKIP, 7)
-    assert entry_of(app).options == {"queue": "aside"}
+    assert entry_of(app).options == options
 
 
-def test_a_wrong_option_of_ours_is_reported_with_the_other_problems(app: Celery) -> None:
-    app.conf.beat_schedule = {
-        "one": {"task": "t", "schedule": 5, "options": {"anarchon": {"jiter": 1}}},
-        "two": {"task": "t", "schedule": "5"},
-    }
+# ---- entries that decide for themselves
 
-    with pytest.raises(InvalidEntries) as caught:
-        scheduler_for(app, store="memory://")
 
-    assert {(error.job, error.option) for error in caught.value.errors} == {
-        ("one", "jiter"),
-        ("two", "schedule"),
-    }
+class Moody(ScheduleEntry):
+    def is_due(self) -> Any:
+        return super().is_due()
+
+
+def test_an_entry_class_with_a_mind_of_its_own_is_asked(app: Celery) -> None:
+    written = Moody("job", "proj.note", schedule=schedule(5), args=(1,), app=app)
+    app.conf.beat_schedule = {"job": written}
+
+    entry = entry_of(app)
+
+    assert isinstance(entry.schedule, Polled)
+    assert (entry.task, entry.args) == ("proj.note", (1,))
+    assert jobs_of(app) == {"job"}
 
 
 # ---- leaving out
+
+
+@pytest.mark.parametrize("written", ["entry", "setting"])
+def test_an_entry_that_is_not_enabled_is_left_out_and_not_even_checked(
+    app: Celery, written: str
+) -> None:
+    off: dict[str, Any] = {"enabled": False}
+    if written == "setting":
+        app.conf.anarchon_jobs = {"a": off}
+    app.conf.beat_schedule = {
+        "a": {
+            "task": "t",
+            "schedule": "bad",
+            "options": {"anarchon": off if written == "entry" else {}},
+        },
+        "b": {"task": "t", "schedule": 5, "options": {"anarchon": {"enabled": True}}},
+    }
+
+    assert jobs_of(app) == {"b"}
 
 
 def test_disabled_entries_are_left_out_and_not_even_checked(app: Celery) -> None:
@@ -315,7 +338,11 @@ def test_a_text_instead_of_a_list_of_names_is_refused(app: Celery) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"enabled": False}, "it belongs to django-celery-beat; anarchon_disabled"),
+        ({"one_off": True}, "it belongs to django-celery-beat; anarchon_disabled"),
+        ({"enabled": False}, 'inside options: "options": {"anarchon": {"enabled": ...}}'),
+        ({"track": True}, 'inside options: "options": {"anarchon": {"track": ...}}'),
+        ({"anarchon": {"track": True}}, 'inside options: "options": {"anarchon": {...}}'),
+        ({"options": {"anarchon": {"queue": "q"}}}, 'of the message: "options": {"queue": ...'),
         ({"expires": 60}, 'write it inside options: "options": {"expires": ...}'),
         ({"queue": "q"}, 'write it inside options: "options": {"queue": ...}'),
         ({"schedul": 5}, "did you mean schedule?"),
@@ -324,7 +351,7 @@ def test_a_text_instead_of_a_list_of_names_is_refused(app: Celery) -> None:
         ({"task": SimpleNamespace(name="proj.note")}, 'write "proj.note"'),
         ({"task": 7}, "7 is not the name of a task"),
         ({"schedule": None}, "schedule: there is no schedule"),
-        ({"schedule": "5"}, "schedule: '5' is text"),
+        ({"schedule": "5"}, "schedule: '5' is not a duration"),
         ({"args": "abc"}, "args: 'abc' is not a list"),
         ({"args": 5}, "args: 5 is not a list"),
         ({"kwargs": [1]}, "kwargs: [1] is not a mapping"),
@@ -336,6 +363,23 @@ def test_a_text_instead_of_a_list_of_names_is_refused(app: Celery) -> None:
         ({"options": {"anarchon": 5}}, "anarchon: 5 is not a mapping"),
         ({"options": {"anarchon": {"jiter": 5}}}, "jiter: there is no such option; did you"),
         ({"options": {"anarchon": {"lease": "x"}}}, "lease: 'x' is not a duration"),
+        (
+            {"options": {"anarchon": {"tz": "UTC"}}},
+            "tz: there is no such option; did you mean time",
+        ),
+        (
+            {"options": {"anarchon": {"enabld": 1}}},
+            "enabld: there is no such option; did you mean e",
+        ),
+        ({"options": {"anarchon": {"enabled": "no"}}}, "enabled: 'no' is neither yes nor no"),
+        ({"options": {"anarchon": {"timezone": 5}}}, "timezone: 5 is no time zone"),
+        ({"options": {"anarchon": {"timezone": "UTC"}}}, "timezone: every 5s has no time zone"),
+        ({"options": {"anarchon": {"start_within": 5}}}, "start_within: it is about a published"),
+        ({"options": {"expires": "soon"}}, "expires: 'soon' is no moment; write seconds"),
+        ({"options": {"expires": timedelta(1)}}, "is no moment; write seconds"),
+        ({"options": {"expires": True}}, "expires: True is no moment"),
+        ({"options": {"expires": 0}}, "expires: with 0 seconds no worker could"),
+        ({"options": {"expires": float("nan")}}, "expires: with nan seconds"),
     ],
     ids=repr,
 )
@@ -353,17 +397,6 @@ def test_what_is_no_mapping_is_no_entry(app: Celery, value: Any) -> None:
     app.conf.beat_schedule = {"job": value}
 
     with pytest.raises(InvalidEntries, match="is no entry"):
-        scheduler_for(app, store="memory://")
-
-
-def test_an_entry_class_with_a_mind_of_its_own_is_refused(app: Celery) -> None:
-    class Moody(ScheduleEntry):
-        def is_due(self) -> Any:
-            return super().is_due()
-
-    app.conf.beat_schedule = {"job": Moody("job", "t", schedule=schedule(5), app=app)}
-
-    with pytest.raises(InvalidEntries, match=r"Moody overrides is_due\(\)"):
         scheduler_for(app, store="memory://")
 
 
@@ -409,6 +442,26 @@ def test_all_problems_of_all_entries_are_told_at_once(app: Celery) -> None:
 
 
 # ---- what is said and goes on
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"track": True}, 'write "options": {"anarchon": {"track": ...}}'),
+        ({"overlap": "skip"}, 'write "options": {"anarchon": {"overlap": ...}}'),
+        ({"anarcon": {"track": True}}, 'did you mean "anarchon"?'),
+    ],
+)
+def test_an_option_of_ours_among_those_of_the_message_is_noticed(
+    app: Celery, log: pytest.LogCaptureFixture, options: dict[str, Any], said: str
+) -> None:
+    app.conf.beat_schedule = {"a": {"task": "proj.note", "schedule": 5, "options": options}}
+
+    scheduler_for(app, store="memory://")
+
+    (told,) = [message for message in log.messages if "goes to the message" in message]
+    assert told.startswith("entry 'a': ")
+    assert said in told
 
 
 @pytest.mark.parametrize(

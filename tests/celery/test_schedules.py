@@ -8,14 +8,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from celery import Celery
-from celery.schedules import BaseSchedule, crontab, schedule, solar
+from celery.schedules import BaseSchedule, crontab, schedule
 
-from anarchon import ConfigurationError, Every, Schedule
+from anarchon import ConfigurationError, Cron, CronSets, Every, Polled, Schedule
 from anarchon_celery.schedules import slots_of
 
 
-def translated(app: Celery, value: Any, *, relative: bool = False) -> Schedule:
-    return slots_of(app, value, relative=relative, warn=lambda what: None)
+def translated(
+    app: Celery, value: Any, *, relative: bool = False, timezone: Any = None
+) -> Schedule:
+    return slots_of(app, value, relative=relative, warn=lambda what: None, timezone=timezone)
 
 
 def warnings_of(app: Celery, value: Any, *, relative: bool = False) -> list[str]:
@@ -36,6 +38,30 @@ def slots(found: Schedule, after: datetime, count: int) -> list[datetime]:
 
 def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+class Moody(crontab):
+    def is_due(self, last_run_at: datetime) -> Any:
+        return super().is_due(last_run_at)
+
+
+class Stretching(schedule):
+    def remaining_estimate(self, last_run_at: datetime) -> timedelta:
+        return timedelta(seconds=1)
+
+
+class Own(BaseSchedule):
+    def is_due(self, last_run_at: datetime) -> Any:
+        return False, 60
+
+
+class Mute(BaseSchedule):
+    pass
+
+
+class Duck:
+    def is_due(self, last_run_at: datetime) -> tuple[bool, float]:
+        return True, 1.0
 
 
 # ---- crontab
@@ -250,6 +276,35 @@ def test_relative_is_ignored_and_said_where_it_would_have_meant_local_midnight(a
     assert warnings_of(app, timedelta(hours=1), relative=True) == []
 
 
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        (timedelta(seconds=7), ""),
+        (timedelta(minutes=5), ""),
+        (timedelta(seconds=90), "to each 1m"),
+        (timedelta(minutes=90), "to each 1h"),
+        (timedelta(hours=36), "to each 1d"),
+    ],
+)
+def test_where_relative_would_have_meant_another_interval_it_is_said(
+    app: Celery, interval: timedelta, said: str
+) -> None:
+    assert translated(app, interval, relative=True) == Every(interval)
+    assert [said in warning for warning in warnings_of(app, interval, relative=True)] == (
+        [True] if said else []
+    )
+
+
+def test_relative_hours_are_said_to_be_other_ones_where_a_zone_is_off_the_hour(
+    app: Celery,
+) -> None:
+    app.conf.update(timezone="Asia/Kathmandu")
+
+    (warning,) = warnings_of(app, timedelta(hours=1), relative=True)
+
+    assert "whole hours of UTC" in warning
+
+
 def test_relative_in_utc_means_what_the_grid_does_anyway(app: Celery) -> None:
     assert warnings_of(app, timedelta(days=1), relative=True) == []
 
@@ -260,33 +315,109 @@ def test_a_clock_of_the_schedules_own_is_ignored_and_said(app: Celery, written: 
     assert "nowfun" in warning
 
 
-# ---- what names no fixed slots
+# ---- text, and schedules of ours
 
 
-class Moody(crontab):
-    def is_due(self, last_run_at: datetime) -> Any:
-        return super().is_due(last_run_at)
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("10s", Every("10s")),
+        ("1h30m", Every("1h30m")),
+        (" 1h 30m ", Every("1h30m")),
+        ("0 8 * * *", Cron("0 8 * * *")),
+        ("0 8 * * * 30", Cron("0 8 * * * 30")),
+        ("0 8 * * 7", Cron("0 8 * * 0")),
+        ("@daily", Cron("0 0 * * *")),
+    ],
+)
+def test_a_text_is_a_duration_or_a_cron(app: Celery, text: str, meant: Schedule) -> None:
+    assert translated(app, text).canonical() == meant.canonical()
 
 
-class Stretching(schedule):
-    def remaining_estimate(self, last_run_at: datetime) -> timedelta:
-        return timedelta(seconds=1)
+def test_the_days_of_a_text_match_as_those_of_cron_and_not_as_a_crontabs(app: Celery) -> None:
+    """Either the 13th, or a Friday."""
+    found = slots(translated(app, "0 0 13 * 5"), utc("2026-02-01"), 3)
+
+    assert found == [utc("2026-02-06"), utc("2026-02-13"), utc("2026-02-20")]
 
 
-class Own(BaseSchedule):
-    pass
+def test_a_text_of_cron_is_read_in_the_zone_of_the_app(app: Celery) -> None:
+    app.conf.update(timezone="Asia/Tokyo")
+
+    assert translated(app, "0 9 * * *").next_after(utc("2026-06-01")) == utc("2026-06-02")
 
 
-class Duck:
-    def is_due(self, last_run_at: datetime) -> tuple[bool, float]:
-        return True, 1.0
+@pytest.mark.parametrize(
+    "written",
+    [Every("7d", offset="1h"), Cron("0 8 * * *", "Asia/Tokyo"), CronSets.__new__(CronSets)],
+)
+def test_a_schedule_of_ours_is_taken_as_it_is(app: Celery, written: Schedule) -> None:
+    assert translated(app, written) is written
+
+
+# ---- the zone of one entry
+
+
+@pytest.mark.parametrize("written", [crontab(0, 9), "0 9 * * *"], ids=repr)
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", ZoneInfo("Asia/Tokyo")], ids=repr)
+def test_an_entry_may_have_a_zone_of_its_own(app: Celery, written: Any, zone: Any) -> None:
+    app.conf.update(timezone="Europe/Athens")
+
+    found = translated(app, written, timezone=zone)
+
+    assert found.next_after(utc("2026-06-01")) == utc("2026-06-02")
+
+
+def test_the_zone_of_an_entry_wins_over_its_schedules(app: Celery) -> None:
+    found = translated(app, InItsZone("Europe/Athens", 0, 9), timezone="Asia/Tokyo")
+
+    assert found.next_after(utc("2026-06-01")) == utc("2026-06-02")
+
+
+def test_a_zone_of_the_entry_stands_for_that_of_the_machine(app: Celery) -> None:
+    app.conf.enable_utc = False
+
+    assert translated(app, crontab(0, 9), timezone="UTC").canonical() == "cron 0 9 * * * and UTC"
+
+
+@pytest.mark.parametrize("written", [5, "5m", Moody(0, 9)], ids=repr)
+def test_what_has_no_zone_refuses_one(app: Celery, written: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        translated(app, written, timezone="Asia/Tokyo")
+
+    assert caught.value.option == "timezone"
+
+
+# ---- what is asked
+
+
+@pytest.mark.parametrize(
+    "written",
+    [Moody(0, 9), Stretching(5), Own(), Duck()],
+    ids=lambda schedule: type(schedule).__name__,
+)
+def test_what_decides_for_itself_is_asked(app: Celery, written: Any) -> None:
+    assert isinstance(translated(app, written), Polled)
+
+
+def test_an_asked_crontab_in_the_zone_of_the_machine_is_refused_as_well(app: Celery) -> None:
+    app.conf.enable_utc = False
+
+    with pytest.raises(ConfigurationError, match="set timezone"):
+        translated(app, Moody(0, 9))
+
+
+# ---- what is no schedule
 
 
 @pytest.mark.parametrize(
     ("written", "said"),
     [
         (None, "there is no schedule"),
-        ("*/5 * * * *", "crontab.from_string"),
+        ("5", "is not a duration"),
+        ("0 8 * *", "fields"),
+        ("@reboot", "@reboot"),
+        ("0 8 30 2 *", "never happens"),
         (Decimal(5), "write float(5)"),
         (True, "number of seconds"),
         (0, "more than zero"),
@@ -302,15 +433,12 @@ class Duck:
         pytest.param(10**5000, "number of seconds", id="10**5000"),
         (timedelta.max, "too long"),
         (timedelta.min, "more than zero"),
-        # made without the library that computes the events
-        pytest.param(solar.__new__(solar), "solar", id="solar"),
-        (Moody(0, 9), "Moody overrides is_due()"),
-        (Stretching(5), "Stretching overrides remaining_estimate()"),
-        (Own(), "Own is no schedule"),
-        (Duck(), "Duck is no schedule"),
+        (Mute(), "Mute does not say when it is due"),
+        (Own, "the class Own is no schedule"),
+        (object(), "object is no schedule"),
     ],
 )
-def test_what_names_no_fixed_slots_is_refused_with_what_to_write(
+def test_what_is_no_schedule_is_refused_with_what_to_write(
     app: Celery, written: Any, said: str
 ) -> None:
     with pytest.raises(ConfigurationError) as caught:

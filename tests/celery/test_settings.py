@@ -12,7 +12,7 @@ from celery.beat import PersistentScheduler
 from anarchon import ConfigurationError
 from anarchon.backends.memory import MemoryBackend
 from anarchon_celery import foreign_beat_scheduler, scheduler_for
-from anarchon_celery.settings import namespace_of, store_of
+from anarchon_celery.settings import namespace_of, setting, store_of, warn_of_unknown
 
 
 def project(**settings: Any) -> Celery:
@@ -46,6 +46,36 @@ def test_the_store_is_read_in_every_spelling(
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("anarchon_namespace", "shop"),
+        ("anarchon_disabled", ["a"]),
+        ("anarchon_jobs", {"a": {"overlap": "skip"}}),
+        ("anarchon_track", False),
+        ("anarchon_embedded", True),
+    ],
+)
+@pytest.mark.parametrize(
+    ("namespace", "prefix", "beside"),
+    [
+        (None, "", "beat_schedule"),
+        (None, "", "CELERYBEAT_SCHEDULE"),
+        (None, "CELERY_", "CELERYBEAT_SCHEDULE"),
+        ("CELERY", "CELERY_", "CELERY_BEAT_SCHEDULE"),
+        ("CELERY", "", "CELERY_BEAT_SCHEDULE"),
+    ],
+)
+def test_every_setting_of_ours_is_read_as_the_project_spells_its_settings(
+    name: str, value: Any, namespace: str | None, prefix: str, beside: str
+) -> None:
+    spelling = name if beside.islower() else f"{prefix}{name.upper()}"
+    app = Celery("proj", set_as_current=False)
+    app.config_from_object(SimpleNamespace(**{spelling: value, beside: {}}), namespace=namespace)
+
+    assert setting(app, name) == value
+
+
+@pytest.mark.parametrize(
     ("settings", "store"),
     [
         ({"ANARCHON_STORE": "redis://bare"}, "redis://bare"),
@@ -59,6 +89,36 @@ def test_beside_a_namespace_a_bare_name_is_read_where_there_is_no_other(
     app.config_from_object(SimpleNamespace(**settings), namespace="CELERY")
 
     assert store_of(app) == store
+
+
+@pytest.mark.parametrize(
+    ("namespace", "spelling"),
+    [
+        (None, "anarchon_namspace"),
+        (None, "ANARCHON_NAMSPACE"),
+        ("CELERY", "CELERY_ANARCHON_NAMSPACE"),
+    ],
+)
+def test_a_misspelt_setting_is_told_and_what_it_may_have_meant(
+    namespace: str | None, spelling: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Celery("proj", set_as_current=False)
+    app.config_from_object(SimpleNamespace(**{spelling: "staging"}), namespace=namespace)
+
+    warn_of_unknown(app)
+
+    (told,) = caplog.messages
+    assert "there is no setting " in told
+    assert told.endswith("did you mean anarchon_namespace?")
+
+
+def test_the_settings_that_there_are_are_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    app = Celery("proj", set_as_current=False)
+    app.conf.update(anarchon_store="memory://", anarchon_track=True, anarchon_embedded=False)
+
+    warn_of_unknown(app)
+
+    assert caplog.messages == []
 
 
 def test_a_redis_broker_is_the_store_before_a_redis_result_backend() -> None:

@@ -45,9 +45,10 @@ def test_a_worker_takes_it_from_the_queue_and_in_the_form_the_entry_names(
 ) -> None:
     options = {"queue": "aside", "priority": 6, "compression": "zlib", "expires": 600}
 
-    publisher_of(on_redis, options=options).publish(run())
+    publisher = publisher_of(on_redis, options=options)
+    sent = publisher.publish(run(slot=datetime.now(UTC)))  # noqa: TID251
 
-    report = mailbox.next()
+    report = mailbox.find("id", id=sent)
     assert (report["queue"], report["priority"]) == ("aside", 6)
     assert datetime.fromisoformat(report["expires"]) > datetime.now(UTC)  # noqa: TID251
 
@@ -61,7 +62,7 @@ def test_a_worker_takes_a_task_from_the_queue_it_is_routed_to(
 
 
 def test_a_worker_waits_for_the_countdown(on_redis: Celery, mailbox: Mailbox) -> None:
-    late = publisher_of(on_redis, args=["late"], options={"countdown": 1})
+    late = publisher_of(on_redis, args=["late"], options={"countdown": 3})
     soon = publisher_of(on_redis, args=["soon"])
 
     late.publish(run())

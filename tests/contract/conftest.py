@@ -2,95 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from datetime import datetime, timedelta
+from functools import partial
 from importlib import import_module
 
 import pytest
+from _pytest.mark import ParameterSet
 
-from anarchon.store import LeaseStore, Registration
-from tests.contract.harness import NAMESPACE, Harness
-from tests.contract.questions import DAY, JOB, MINUTE, Asker
+from anarchon_contract.leases.fixtures import *  # noqa: F403
+from anarchon_contract.leases.harness import OpenHarness, OpenHeldHarness
 
 #: Backend: the module that has its ``open_harness``. It is imported for its own tests only.
 HARNESSES = {
-    "memory": "tests.contract.harness_memory",
+    "memory": "anarchon_contract.leases.model",
     **dict.fromkeys(
         ("redis-7.0", "redis-8.0", "valkey-8.0", "valkey-9"), "tests.contract.harness_redis"
     ),
+    **dict.fromkeys(
+        ("sentinel", "sentinel-redis", "cluster", "cluster-valkey"),
+        "tests.contract.harness_redis_sets",
+    ),
     "sqlite": "tests.contract.harness_sqlite",
-    **dict.fromkeys(("postgres-15", "postgres-18"), "tests.contract.harness_postgres"),
+    **dict.fromkeys(
+        ("postgres-15", "postgres-18", "postgres-18-behind-pgbouncer-1.18"),
+        "tests.contract.harness_postgres",
+    ),
+    "sqld": "tests.contract.harness_libsql",
 }
 
-Connect = Callable[..., Awaitable[LeaseStore]]
-Meet = Callable[..., Awaitable[None]]
+#: One version of each kind is enough for every day.
+ONLY_IN_SOAK = {
+    "redis-7.0",
+    "valkey-8.0",
+    "sentinel-redis",
+    "cluster-valkey",
+    "postgres-15",
+    "postgres-18-behind-pgbouncer-1.18",
+}
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs(feature): skipped where a store does not have it")
+def params() -> list[ParameterSet]:
+    """Return the names of the harnesses, each for the one process that starts its server."""
+    return [pytest.param(name, marks=_marks(name)) for name in HARNESSES]
 
 
-# a server is then started by one of the processes only that share the tests
-@pytest.fixture(
-    params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in HARNESSES]
-)
-async def harness(request: pytest.FixtureRequest) -> AsyncIterator[Harness]:
-    needed = [feature for mark in request.node.iter_markers("needs") for feature in mark.args]
-    opened = import_module(HARNESSES[request.param]).open_harness(request.param)
-    async with opened as harness:
-        for feature in needed:
-            if feature not in harness.features:
-                pytest.skip(f"{request.param}: not so that {feature}")
-        await harness.wipe()
-        yield harness
-        assert list(await harness.leftovers()) == []
-        await harness.wipe()
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    soak = [pytest.mark.soak] if name in ONLY_IN_SOAK else []
+    return [pytest.mark.xdist_group(name), *soak]
 
 
-@pytest.fixture
-async def connect(harness: Harness) -> AsyncIterator[Connect]:
-    """A way to further open stores; they are closed after the test."""
-    async with AsyncExitStack() as stack:
-
-        async def opened(namespace: str = NAMESPACE) -> LeaseStore:
-            store = harness.connect(namespace)
-            stack.push_async_callback(store.close)
-            await store.open()
-            return store
-
-        yield opened
+@pytest.fixture(scope="session", params=params())
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-@pytest.fixture
-async def store(connect: Connect) -> LeaseStore:
-    return await connect()
+@pytest.fixture(scope="session")
+def open_harness(backend: str) -> OpenHarness:
+    return partial(import_module(HARNESSES[backend]).open_harness, backend)
 
 
-@pytest.fixture
-async def ask(store: LeaseStore) -> Asker:
-    return Asker(store)
-
-
-@pytest.fixture
-async def now(ask: Asker) -> datetime:
-    """The store's time at the start of the test, in whole seconds."""
-    return (await ask.time()).replace(microsecond=0)
-
-
-@pytest.fixture
-async def meet(harness: Harness, store: LeaseStore, now: datetime) -> Meet:
-    """A way to make jobs that the store has known for long."""
-
-    async def known(*jobs: str, since: timedelta = 365 * DAY) -> None:
-        await store.active([Registration(job, "v1") for job in jobs])
-        await harness.lower_floor(jobs, now - since)
-
-    return known
-
-
-@pytest.fixture
-async def due(meet: Meet, now: datetime) -> datetime:
-    """A slot of ``JOB``, due a minute ago; the job has been known for a year."""
-    await meet(JOB)
-    return now - MINUTE
+@pytest.fixture(scope="session")
+def open_held_harness(backend: str) -> OpenHeldHarness | None:
+    # the model is the store in memory itself: it would be compared with itself
+    if backend == "memory":
+        return None
+    return partial(import_module(HARNESSES[backend]).open_held_harness, backend)

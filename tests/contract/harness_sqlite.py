@@ -6,16 +6,18 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from datetime import datetime, timedelta
 
 from anarchon.backends.sqlite import SQLiteBackend, SQLiteStore
 from anarchon.backends.sqlite.thread import THREAD_NAME
-from anarchon.clock import MILLISECOND, SystemClock, to_millis
-from tests.contract.harness import NAMESPACE, Feature
+from anarchon.clock import EPOCH, MILLISECOND, SystemClock, to_millis
+from anarchon_contract.leases.harness import NAMESPACE, Feature
 
 OF_JOB = "(select id from anarchon_job where namespace = ? and name = ?)"
+
+_WALL = SystemClock().wall
 
 
 @asynccontextmanager
@@ -24,12 +26,19 @@ async def open_harness(name: str) -> AsyncIterator[SQLiteHarness]:
         yield SQLiteHarness(os.path.join(folder, "store.db"))
 
 
+@asynccontextmanager
+async def open_held_harness(name: str) -> AsyncIterator[HeldSQLiteHarness]:
+    with tempfile.TemporaryDirectory(prefix="anarchon-") as folder:
+        yield HeldSQLiteHarness(os.path.join(folder, "store.db"))
+
+
 class SQLiteHarness:
     features = frozenset({Feature.SCHEMA})
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, now: Callable[[], datetime] = _WALL) -> None:
         self._path = path
-        self._backend = SQLiteBackend(path)
+        self._now = now
+        self._backend = SQLiteBackend(path, now=now)
 
     def connect(self, namespace: str = NAMESPACE) -> SQLiteStore:
         return self._backend.connect(namespace)
@@ -48,8 +57,13 @@ class SQLiteHarness:
         with closing(sqlite3.connect(self._path)) as connection, connection:
             yield connection
 
+    async def empty(self) -> None:
+        with self._behind() as connection:
+            for table in ("job", "fingerprint", "run", "attempt"):
+                connection.execute(f"delete from anarchon_{table}")
+
     async def lapse(self, job: str, slot: datetime) -> None:
-        past = SystemClock().wall() - timedelta(seconds=1)
+        past = self._now() - timedelta(seconds=1)
         self._change(
             f"update anarchon_run set expires = ? where job = {OF_JOB} and slot = ?",
             [(to_millis(past), NAMESPACE, job, to_millis(slot))],
@@ -57,7 +71,7 @@ class SQLiteHarness:
 
     async def lower_floor(self, jobs: Sequence[str], floor: datetime) -> None:
         self._change(
-            f"update anarchon_job set floor = ? where id = {OF_JOB}",
+            f"update anarchon_job set (floor, newest) = (?1, ?1) where id = {OF_JOB}",
             [(to_millis(floor), NAMESPACE, job) for job in jobs],
         )
 
@@ -89,3 +103,12 @@ class SQLiteHarness:
                 left += [f"thread {thread.name}"] if thread.is_alive() else []
         # the last connection to go takes the log along
         return [*left, *self._logs()]
+
+
+class HeldSQLiteHarness(SQLiteHarness):
+    def __init__(self, path: str) -> None:
+        self._held = EPOCH
+        super().__init__(path, lambda: self._held)
+
+    async def set_clock(self, time: datetime) -> None:
+        self._held = time

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from anarchon.clock import Clock
 from anarchon.run import RunContext
+from anarchon.scheduler.by_leases import ByLeases
 from anarchon.testing import Fleet, ManualClock, Member
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -91,6 +92,14 @@ class Bodies:
 def runner(fleet: Fleet, body: Body) -> Member:
     """Return the member a body ran on."""
     return fleet.member_of(body.ctx.instance)
+
+
+def leases_of(member: Member) -> ByLeases:
+    """Return what a running member has to do with its store."""
+    life = member.scheduler._life
+    assert life is not None
+    assert isinstance(life.dealings, ByLeases)
+    return life.dealings
 
 
 def others(fleet: Fleet, member: Member) -> list[Member]:

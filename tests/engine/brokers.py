@@ -1,15 +1,23 @@
-"""A broker for the tests: what was sent, by whom and when; down when the test says so."""
+"""A broker for the tests: what was sent, by whom and when; down when the test says so.
+
+And a worker that asks the store about what was sent.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
-from anarchon.run import RunContext
-from anarchon.testing import Fleet, ManualClock
+from anarchon.clock import Clock
+from anarchon.run import RunContext, RunState
+from anarchon.scheduler import Scheduler
+from anarchon.schedules import Every
+from anarchon.store import Begin, Finish, Renewal, Reply, Waiting
+from anarchon.testing import ClaimFleet, Fleet, ManualClock
 
 
 @dataclass
@@ -27,6 +35,8 @@ class Broker:
     sent: list[tuple[float, RunContext]] = field(default_factory=list)
     tries: int = 0
     before: Callable[[RunContext], object] = lambda ctx: None
+    #: Called when the message is there and nobody has been told so.
+    after: Callable[[RunContext], object] = lambda ctx: None
 
     def publish(self, ctx: RunContext) -> str:
         self.tries += 1
@@ -34,6 +44,7 @@ class Broker:
         if self.down or ctx.instance in self.cut_off:
             raise ConnectionError("the broker is away")
         self.sent.append((self.clock.monotonic(), ctx))
+        self.after(ctx)
         if self.unconfirmed > 0:
             self.unconfirmed -= 1
             raise TimeoutError("no confirmation")
@@ -71,9 +82,69 @@ class InLine(Executor):
         return len(waiting)
 
 
-def without_threads(fleet: Fleet, pool: Executor | None = None) -> None:
+def without_threads(fleet: Fleet | ClaimFleet, pool: Executor | None = None) -> None:
     """Make the members of a running fleet publish on the loop; at once, without a pool given."""
     for member in fleet.members:
         life = member.scheduler._life
-        assert life is not None
-        life.executor._publisher = pool or AtOnce()  # type: ignore[assignment]
+        if life is not None:
+            life.executor.outbox.thread = pool or AtOnce()
+
+
+def tracked_job(
+    broker: Broker, interval: str = "10m", **options: Any
+) -> Callable[[Scheduler, Clock], object]:
+    """Return what declares one tracked job, "send"."""
+
+    def declare(scheduler: Scheduler, clock: Clock) -> object:
+        settled = {"jitter": 0, "track": True, **options}
+        return scheduler.add("send", Every(interval), broker, **settled)
+
+    return declare
+
+
+class Worker:
+    """What a worker with the integration asks the store; a message a time, in this very moment."""
+
+    def __init__(self, fleet: Fleet, name: str = "pod 1") -> None:
+        self._store = fleet.backend.connect("default")
+        self._clock = fleet.clock
+        self.name = name
+
+    def begin(self, ctx: RunContext, *, retry: int = 0, nonce: str = "first") -> bool:
+        begin = Begin(ctx.job, ctx.slot, ctx.token, retry, nonce, self.name, f"id of {nonce}")
+        return _answer(self._store.begin([begin]))
+
+    def renew(self, ctx: RunContext) -> bool:
+        renewal = Renewal(ctx.job, ctx.slot, ctx.token, self.name)
+        return _answer(self._store.renew([renewal]))
+
+    async def keep(self, ctx: RunContext, heartbeats: int) -> None:
+        """Keep the run alive for so many heartbeats of 5 s."""
+        for _ in range(heartbeats):
+            await self._clock.advance(5)
+            assert self.renew(ctx)
+
+    def retry(self, ctx: RunContext, delay: timedelta, *, nonce: str = "first") -> bool:
+        waiting = Waiting(nonce, 1, delay)
+        renewal = Renewal(ctx.job, ctx.slot, ctx.token, self.name, waiting)
+        return _answer(self._store.renew([renewal]))
+
+    def finish(
+        self, ctx: RunContext, state: RunState = RunState.SUCCESS, *, nonce: str = "first"
+    ) -> bool:
+        finish = Finish(ctx.job, ctx.slot, ctx.token, state, nonce=nonce)
+        return _answer(self._store.finish([finish]))
+
+    def do(self, ctx: RunContext) -> bool:
+        """Begin and end the work at once."""
+        return self.begin(ctx) and self.finish(ctx)
+
+
+def _answer(call: Coroutine[Any, Any, Reply[bool]]) -> bool:
+    # a store in memory waits for nothing
+    try:
+        call.send(None)
+    except StopIteration as done:
+        [answer] = done.value.answers
+        return bool(answer)
+    raise AssertionError("the store waits")

@@ -214,3 +214,49 @@ async def test_a_moment_that_was_past_when_it_was_first_seen_is_warned_of(
 
     assert "a job that will never run: job=once" in caplog.text
     assert bodies.all == []
+
+
+async def test_a_slot_that_comes_due_while_the_first_answer_is_on_its_way_is_not_lost(
+    bodies: Bodies,
+) -> None:
+    """Recovery looked at the time of the answer, and the timers go on from there."""
+    async with Fleet(1, job(bodies, jitter=0), clock=bodies.clock) as fleet:
+        await fleet.stop(fleet[0])
+        await fleet.clock.advance_to(slot(58))
+        pass_on = fleet[0].faults.pass_on
+
+        async def slowly(verb: str, call: Any) -> Any:
+            reply = await pass_on(verb, call)
+            if verb == "active":
+                await bodies.clock.sleep(4)
+            return reply
+
+        fleet[0].faults.pass_on = slowly  # type: ignore[method-assign]
+        starting = asyncio.create_task(fleet[0].scheduler.start())
+        await fleet.clock.advance(20)
+        await starting
+
+    assert bodies.slots() == [slot(60)]
+
+
+async def test_a_slot_from_before_an_edit_is_not_caught_up_after_a_gap_either(
+    bodies: Bodies,
+) -> None:
+    """The new edition was first seen after its slot of 420 s, and then frozen."""
+    intervals = iter(["1h", "7m"])
+
+    async with Fleet(
+        1,
+        lambda s, c: job(bodies, next(intervals), max_late="30s")(s, c),
+        clock=bodies.clock,
+    ) as fleet:
+        await fleet.clock.advance_to(slot(420 + 5))
+        await fleet.stop(fleet[0])
+        edited = await fleet.add()
+        await fleet.clock.advance(10)
+        edited.freeze()
+        await fleet.clock.advance(90)
+        edited.thaw()
+        await fleet.clock.advance(60)
+
+    assert bodies.slots() == []

@@ -88,8 +88,8 @@ async def test_a_store_clock_set_forward_jumps_to_the_newest_slot(
 
         missed = [e for e in fleet.told(EventKind.SKIP) if e.reason == "missed"]
     assert bodies.slots()[:3] == slots(10, 30, 10)
-    # it is noticed at the next answer
-    assert bodies.slots()[3:] == slots(step + 40, step + 130, 10)
+    # it is noticed at the next answer, and what is newest then is still in time
+    assert bodies.slots()[3:] == slots(step + 30, step + 130, 10)
     assert len(missed) == 2
 
 
@@ -230,3 +230,16 @@ async def test_a_blocked_loop_does_not_lose_the_slots_it_slept_through(bodies: B
         skips = {(e.slot, e.reason) for e in fleet.told(EventKind.SKIP)}
     assert bodies.slots() == [slot(10), *slots(30, 60, 10)]
     assert skips == {(slot(20), "late")}
+
+
+async def test_a_store_clock_set_forward_makes_one_slot_late_and_not_the_next(
+    bodies: Bodies,
+) -> None:
+    """The answer that tells of it comes when the sleep until the next slot has begun."""
+    async with Fleet(1, job(bodies, jitter=0), clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(25))
+        fleet.store_is_off_by = timedelta(seconds=3)
+        await fleet.clock.advance_to(slot(50))
+
+    late = [b.began + 3 - (b.slot - slot(0)).total_seconds() for b in bodies.all[2:]]
+    assert [round(seconds) for seconds in late] == [3, 0, 0]

@@ -14,7 +14,7 @@ from anarchon.scheduler import Scheduler
 from anarchon.schedules import Every
 from anarchon.store import Claim, ClaimAnswer, Reply
 from anarchon.testing import Fleet
-from tests.engine.bodies import Bodies, slot, slots
+from tests.engine.bodies import Bodies, leases_of, slot, slots
 
 
 class Broken:
@@ -107,9 +107,7 @@ async def test_a_claim_the_store_chokes_on_stops_only_its_own_job(bodies: Bodies
             scheduler.every(f"job {number}", "10s", bodies.taking(clock), jitter=0)
 
     async with Fleet(1, declare, clock=bodies.clock) as fleet:
-        life = fleet[0].scheduler._life
-        assert life is not None
-        gatherer = life.asking._claims
+        gatherer = leases_of(fleet[0])._asking._claims
         send = gatherer._send
 
         async def choking(claims: Sequence[Claim]) -> Reply[ClaimAnswer]:

@@ -9,7 +9,7 @@ from anarchon.run import RunContext, RunState
 from anarchon.scheduler import Scheduler
 from anarchon.schedules import Every
 from anarchon.testing import Fleet, Member
-from tests.engine.bodies import Bodies, slot, threads_reach
+from tests.engine.bodies import Bodies, others, runner, slot, threads_reach
 from tests.engine.brokers import Broker, without_threads
 
 
@@ -181,3 +181,38 @@ async def test_what_a_thread_returns_and_raises_is_in_the_history() -> None:
 
     assert (returned.state, returned.detail) == (RunState.SUCCESS, '{"rows": 3}')
     assert (raised.state, raised.detail) == (RunState.FAILED, "SystemExit('no')")
+
+
+async def test_who_lost_a_claim_renews_nothing(bodies: Bodies) -> None:
+    """Its keeper was told of the token before the claim, and must forget it."""
+
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        scheduler.at("sync", slot(60), bodies.taking(clock, 3600))
+
+    async with Fleet(3, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(600))
+
+        [body] = bodies.all
+        for member in others(fleet, runner(fleet, body)):
+            assert member.faults.calls["claim"] > 10
+            assert member.faults.calls["renew"] == 0
+
+
+async def test_a_function_whose_thread_comes_free_when_its_trust_is_over_is_not_called() -> None:
+    may_go = threading.Event()
+    called: list[int] = []
+
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        scheduler.at("sync", slot(60), lambda ctx: called.append(ctx.attempt), jitter=0)
+
+    async with Fleet(1, declare, max_threads=1) as fleet:
+        assert fleet[0].scheduler._life is not None
+        fleet[0].scheduler._life.executor._threads.submit(may_go.wait, 20)
+        await fleet.clock.advance_to(slot(61))
+        assert fleet.told(EventKind.START)
+        fleet[0].faults.away = True
+        await fleet.clock.advance(15)
+
+        may_go.set()
+        await threads_reach(fleet, lambda: fleet.told(EventKind.INTERRUPTED))
+        assert called == []

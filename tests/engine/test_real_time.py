@@ -24,7 +24,7 @@ from anarchon.store import Backend, Claim, ClaimAnswer, LeaseStore, Reply
 LEASE = 1.0
 
 
-def soon(seconds: float = 0.15) -> datetime:
+def soon(seconds: float = 1.0) -> datetime:
     moment = SystemClock().wall() + timedelta(seconds=seconds)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 

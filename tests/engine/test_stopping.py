@@ -16,7 +16,7 @@ from anarchon.scheduler import Scheduler
 from anarchon.scheduler.timers import Due
 from anarchon.store import Claim
 from anarchon.testing import Fleet, Member
-from tests.engine.bodies import Bodies, others, runner, slot, slots
+from tests.engine.bodies import Bodies, leases_of, others, runner, slot, slots
 
 LEASE, HEARTBEAT = 15.0, 5.0
 
@@ -360,9 +360,7 @@ async def test_a_scheduler_may_be_started_again_as_another_instance(bodies: Bodi
 def hold_claims(member: Member) -> asyncio.Event:
     """Keep the member's next claims on the wire until the event is set."""
     gate = asyncio.Event()
-    life = member.scheduler._life
-    assert life is not None
-    gatherer = life.asking._claims
+    gatherer = leases_of(member)._asking._claims
     send = gatherer._send
 
     async def held(claims: list[Claim]) -> object:

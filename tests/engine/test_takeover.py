@@ -12,7 +12,7 @@ from anarchon.run import RunState
 from anarchon.scheduler import Scheduler
 from anarchon.store import Claim, ClaimAnswer, Reply
 from anarchon.testing import Fleet
-from tests.engine.bodies import Bodies, others, runner, slot, slots
+from tests.engine.bodies import Bodies, leases_of, others, runner, slot, slots
 
 LEASE, HEARTBEAT = 15.0, 5.0
 #: The claims and looks of one moment gather for so long.
@@ -172,9 +172,7 @@ async def test_a_backup_of_the_run_that_was_in_the_way_takes_it_over(bodies: Bod
         await fleet.clock.advance_to(slot(3630))
         second = await fleet.add()
         # it forgets what it was told at start, and learns of the run from its next slot
-        life = second.scheduler._life
-        assert life is not None
-        life._runner.backups._watched.clear()
+        leases_of(second).runner.backups._watched.clear()
         await fleet.clock.advance_to(slot(3661))
         assert fleet.told(EventKind.SKIP)[-1].reason == "overlap"
         fleet[0].kill()
@@ -251,16 +249,15 @@ async def test_a_claim_whose_answer_came_after_its_trust_starts_no_handler(
     """The process was frozen between the question and the answer."""
     async with Fleet(1, long_job(bodies), clock=bodies.clock) as fleet:
         await fleet.clock.advance_to(slot(599))
-        life = fleet[0].scheduler._life
-        assert life is not None
-        send, gate = life.asking._claims._send, asyncio.Event()
+        gatherer, gate = leases_of(fleet[0])._asking._claims, asyncio.Event()
+        send = gatherer._send
 
         async def held_up(claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
             reply = await send(claims)
             await gate.wait()
             return reply
 
-        life.asking._claims._send = held_up
+        gatherer._send = held_up
         await fleet.clock.advance_to(slot(600.01))
         fleet[0].clock.freeze()
         await fleet.clock.advance(14)
@@ -269,7 +266,8 @@ async def test_a_claim_whose_answer_came_after_its_trust_starts_no_handler(
         fleet[0].clock.thaw()
         await fleet.clock.advance(2 * HEARTBEAT + 1)
 
-    assert bodies.attempts() == [2]
+        started = [event.attempt for event in fleet.told(EventKind.START)]
+    assert bodies.attempts() == started == [2]
 
 
 async def test_several_runs_of_a_job_that_may_overlap_are_each_taken_over(

@@ -10,7 +10,7 @@ from tests.servers.errors import StartFailed, Unavailable
 from tests.servers.fetch import fetch
 from tests.servers.pool import Servers, required_names
 from tests.servers.process import Server
-from tests.servers.required import ServersForTests
+from tests.servers.required import ServersForTests, ask_or_skip
 
 __all__ = [
     "CATALOG",
@@ -20,6 +20,7 @@ __all__ = [
     "ServersForTests",
     "StartFailed",
     "Unavailable",
+    "ask_or_skip",
     "fetch",
     "names_of",
     "required_names",

@@ -17,6 +17,8 @@ _LISTS_STAY_GOOD_FOR = 3600.0
 # A suite older than or as old as the oldest host we run on uses the host's C library: Postgres
 # starts its own programs by path, which a foreign loader would not follow.
 _SUITES_ON_HOST_LIBC = ("bookworm", "bookworm-backports")
+# These hold only what is newer than in another one.
+_BUILT_UPON = {"bookworm-backports": "bookworm", "experimental": "sid"}
 _LIBC = ("libc6", "libgcc-s1", "libstdc++6")
 # Needed to install packages on a system, not to run these servers.
 _NEVER = re.compile(
@@ -41,9 +43,11 @@ def unpack_packages(deb: Deb, into: Path, apt_folder: Path) -> None:
 
 def _closure(deb: Deb, options: Sequence[str]) -> list[str]:
     """Return `package=version` of everything to unpack."""
-    target = ["-t", deb.suite] if deb.suite.endswith("-backports") else []
+    # What is not in that suite any more is not taken from the one that it builds upon.
+    wanted = [f"{package}/{deb.suite}" for package in deb.packages]
+    target = ["-t", deb.suite] if deb.suite in _BUILT_UPON else []
     options = [*options, *target, "--print-uris", "-qq", "--no-install-recommends"]
-    uris = _run(["apt-get", *options, "-y", "install", *deb.packages])
+    uris = _run(["apt-get", *options, "-y", "install", *wanted])
     kept = []
     for line in uris.splitlines():
         package, version, _ = line.split()[1].split("_")
@@ -90,7 +94,7 @@ def _apt_options(suite: str, folder: Path) -> list[str]:
 def _source_lines(suite: str) -> list[str]:
     """Return the sources to resolve a suite's packages from."""
     main, security = _mirrors()
-    base = suite.removesuffix("-backports")
+    base = _BUILT_UPON.get(suite, suite)
     key = next((k for k in _KEYRINGS if Path("/usr/share/keyrings", k).exists()), None)
     deb = f"deb [signed-by=/usr/share/keyrings/{key}]" if key else "deb"
     lines = [f"{deb} {main} {base} main"]

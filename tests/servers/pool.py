@@ -11,15 +11,23 @@ from tests.servers.catalog import CATALOG
 from tests.servers.errors import Unavailable
 from tests.servers.fetch import fetch
 from tests.servers.folders import TemporaryFolder
+from tests.servers.nats import NatsServer
+from tests.servers.pgbouncer import PgBouncerServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.process import Server
+from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
+from tests.servers.sqld import SqldServer
 
 VARIABLE = "ANARCHON_REQUIRE_BACKENDS"
 _KINDS: dict[str, type[Server]] = {
     "redis": RedisServer,
     "valkey": RedisServer,
     "postgres": PostgresServer,
+    "pgbouncer": PgBouncerServer,
+    "rabbitmq": RabbitServer,
+    "nats": NatsServer,
+    "sqld": SqldServer,
 }
 
 
@@ -93,17 +101,23 @@ class Servers:
 
 def required_names() -> set[str]:
     """Return the servers whose absence must fail tests; the variable may name kinds, or `all`."""
-    wanted = {word.strip() for word in os.environ.get(VARIABLE, "").split(",")} - {""}
+    wanted = _wanted()
     kinds = {recipe.kind for recipe in CATALOG.values()}
     unknown = wanted - {"all"} - kinds - CATALOG.keys()
     if unknown:
         known = ", ".join(["all", *sorted(kinds), *CATALOG])
         raise ValueError(f"{VARIABLE} names {', '.join(sorted(unknown))}; there are {known}")
     return {
-        recipe.name for recipe in CATALOG.values() if wanted & {"all", recipe.kind, recipe.name}
+        recipe.name
+        for recipe in CATALOG.values()
+        if recipe.name in wanted or (not recipe.may_vanish and wanted & {"all", recipe.kind})
     }
 
 
 def is_required(name: str) -> bool:
-    """Tell whether the absence of this server must fail its tests."""
-    return name in required_names()
+    """Tell whether the absence of this must fail tests, be it a server or not."""
+    return name in required_names() or (name not in CATALOG and "all" in _wanted())
+
+
+def _wanted() -> set[str]:
+    return {word.strip() for word in os.environ.get(VARIABLE, "").split(",")} - {""}

@@ -39,6 +39,12 @@ class PostgresServer(Server):
         secret = f":{quote(password, safe='')}" if password is not None else ""
         return f"postgresql://{user}{secret}@{HOST}:{self.port}/{database}"
 
+    def let_in(self, *lines: str) -> None:
+        """Let in only those of whom these lines of `pg_hba.conf` speak; restarts it."""
+        self.stop()
+        (self._data / "pg_hba.conf").write_text("\n".join((*lines, "")))
+        self.start()
+
     def _prepare(self) -> None:
         if self.user:
             self._let_the_user_in()

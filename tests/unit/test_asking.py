@@ -2,125 +2,20 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from datetime import timedelta
+from typing import cast
 
 import pytest
 
-from anarchon.asking import GATHER, LARGEST_BATCH, PATIENCE, Answered, Asking
+from anarchon.asking import Asking
+from anarchon.calling import PATIENCE
 from anarchon.errors import OutcomeUnknown, SchemaMismatch, StoreError, StoreUnavailable
-from anarchon.run import Overlap, RunState
+from anarchon.gathering import GATHER, LARGEST_BATCH
 from anarchon.store import (
-    Claim,
-    ClaimAnswer,
-    Finish,
     LeaseStore,
-    Mode,
-    Outcome,
-    Registration,
-    Release,
-    Reply,
-    Terms,
 )
 from anarchon.testing import ManualClock
-
-SLOT = datetime(2026, 1, 1, tzinfo=UTC)
-WON = ClaimAnswer(Outcome.WON, attempt=1)
-TERMS = Terms(timedelta(seconds=15), Overlap.SKIP, 3, RunState.RUNNING)
-
-
-class Answers:
-    """A store that answers everything, unless the test has an error for the next calls."""
-
-    label = "answers://"
-
-    def __init__(self, clock: ManualClock) -> None:
-        self._clock = clock
-        self.claims: list[tuple[float, list[Claim]]] = []
-        self.finishes: list[list[Finish]] = []
-        self.errors: list[Exception | None] = []
-        self.poisoned: set[str] = set()
-        self.answers_short = 0
-        self.silent = False
-        self.opened = 0
-        self.closed = 0
-
-    async def open(self) -> None:
-        self.opened += 1
-        await self._faults(())
-
-    async def close(self) -> None:
-        self.closed += 1
-
-    async def claim(self, claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
-        self.claims.append((self._clock.monotonic(), list(claims)))
-        await self._faults([one.job for one in claims])
-        return Reply(self._clock.wall(), (WON,) * (len(claims) - self.answers_short))
-
-    async def finish(self, finishes: Sequence[Finish]) -> Reply[bool]:
-        self.finishes.append(list(finishes))
-        await self._faults([one.job for one in finishes])
-        return Reply(self._clock.wall(), (True,) * len(finishes))
-
-    async def release(self, releases: Sequence[Release]) -> Reply[bool]:
-        await self._faults([one.job for one in releases])
-        return Reply(self._clock.wall(), (True,) * len(releases))
-
-    async def active(self, jobs: Sequence[Registration]) -> Reply[Any]:
-        await self._faults([one.job for one in jobs])
-        return Reply(self._clock.wall(), tuple(one.job for one in jobs))
-
-    async def _faults(self, jobs: Sequence[str]) -> None:
-        if self.silent:
-            await asyncio.get_running_loop().create_future()
-        if self.errors and (error := self.errors.pop(0)) is not None:
-            raise error
-        if self.poisoned.intersection(jobs):
-            raise StoreError(self.label, "refused")
-
-    def asked_at(self) -> list[float]:
-        return [at for at, _ in self.claims]
-
-    def sizes(self) -> list[int]:
-        return [len(claims) for _, claims in self.claims]
-
-
-class Caller:
-    """An ``Asking`` on such a store, opened by a first call and quiet since."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.store = Answers(self.clock)
-        self.outages: list[float] = []
-        self.asking = Asking(
-            cast(LeaseStore, self.store), self.clock, back_after_outage=self.outages.append
-        )
-
-    async def __aenter__(self) -> "Caller":
-        await self.asking.active([])
-        return self
-
-    async def __aexit__(self, *_: Any) -> None:
-        await self.asking.close()
-
-    def claim(
-        self,
-        job: str = "job",
-        *,
-        slot: datetime = SLOT,
-        token: str = "token",
-        deadline: float = 5.0,
-        give_up: Callable[[], bool] = lambda: False,
-    ) -> "asyncio.Task[Answered[ClaimAnswer]]":
-        claim = Claim(job, slot, token, Mode.SCHEDULED, "web-1", TERMS, timedelta(minutes=5))
-        return asyncio.create_task(self.asking.claim(claim, deadline=deadline, give_up=give_up))
-
-    def finish(
-        self, job: str = "job", *, give_up: Callable[[], bool] = lambda: False
-    ) -> "asyncio.Task[Answered[bool]]":
-        finish = Finish(job, SLOT, "token", RunState.SUCCESS)
-        return asyncio.create_task(self.asking.finish(finish, deadline=5, give_up=give_up))
+from tests.unit.answers import SLOT, WON, Answers, Caller
 
 
 async def test_a_lone_claim_waits_for_nobody() -> None:
@@ -397,6 +292,20 @@ async def test_the_end_of_an_outage_is_told_once_with_its_length() -> None:
         assert length == pytest.approx(caller.store.asked_at()[-1])
 
 
+async def test_what_waits_to_be_asked_again_goes_as_soon_as_the_store_answers_anybody() -> None:
+    """After a long outage the pauses are long: an end would be recorded up to 5 s late."""
+    async with Caller() as caller:
+        caller.store.errors = [StoreUnavailable("s", "away")] * 1000
+        finish = caller.finish()
+        await caller.clock.advance(60)
+        caller.store.errors = []
+
+        caller.claim()
+        await caller.clock.advance(0.02)
+
+        assert finish.done()
+
+
 async def test_finishes_and_claims_do_not_share_calls() -> None:
     async with Caller() as caller:
         asked = [caller.claim(), caller.finish()]
@@ -404,3 +313,15 @@ async def test_finishes_and_claims_do_not_share_calls() -> None:
         await asyncio.gather(*asked)
 
         assert (caller.store.sizes(), len(caller.store.finishes)) == ([1], 1)
+
+
+async def test_a_slow_answer_tells_when_its_request_was_sent() -> None:
+    """The store may have granted the lease right then, and counts it from there."""
+    async with Caller() as caller:
+        await caller.clock.advance(1)
+        caller.store.takes = 3
+
+        asked = caller.claim()
+        await caller.clock.advance(4)
+
+        assert (await asked).asked_at == 1

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from anarchon.clock import SystemClock, from_millis, rfc3339, to_millis
+from anarchon.clock import Bell, SystemClock, from_millis, rfc3339, to_millis
 from anarchon.testing import ManualClock
 
 
@@ -102,7 +102,7 @@ async def test_a_cancellation_from_outside_is_no_timeout() -> None:
 
 
 async def test_waiting_for_an_event_tells_whether_it_is_set() -> None:
-    clock, event = ManualClock(), asyncio.Event()
+    clock, event = ManualClock(), Bell()
 
     waiting = asyncio.create_task(clock.wait(event, 5))
     await clock.advance(5.1)
@@ -115,7 +115,7 @@ async def test_waiting_for_an_event_tells_whether_it_is_set() -> None:
 
 
 async def test_the_machine_s_clock_waits_for_events_too() -> None:
-    clock, event = SystemClock(), asyncio.Event()
+    clock, event = SystemClock(), Bell()
 
     assert await clock.wait(event, 0.01) is False
     event.set()

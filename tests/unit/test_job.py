@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from anarchon.action import Kind
 from anarchon.backends.memory import MemoryBackend
 from anarchon.errors import ConfigurationError
-from anarchon.job import OPTION_NAMES, Job, Kind, define
-from anarchon.run import Overlap, RunContext
+from anarchon.job import OPTION_NAMES, Job, define
+from anarchon.run import OnStoreError, Overlap, RunContext
 from anarchon.scheduler import Scheduler
-from anarchon.schedules import At, Every
+from anarchon.schedules import At, Cron, Every, Schedule
 
 SLOT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -149,8 +150,79 @@ def test_a_publisher_that_does_not_say_where_it_sends_to_is_refused() -> None:
 
 
 def test_a_timeout_of_a_message_is_refused_and_a_scheduler_s_default_is_for_handlers() -> None:
-    assert refused(action=Send(), timeout="5s").option == "timeout"
+    error = refused(action=Send(), timeout="5s")
+
+    assert error.option == "timeout"
+    assert "track" in (error.fix or "")
     assert define("sync", Every("1h"), Send(), {}, {"timeout": "5s"}).timeout is None
+
+
+def test_a_tracked_job_may_be_begun_for_an_hour_and_takes_a_timeout() -> None:
+    job = declared(Send(), track=True, timeout="5m")
+
+    assert (job.track, job.start_within) == (True, timedelta(hours=1))
+    assert job.timeout == timedelta(minutes=5)
+    assert define("sync", Every("1h"), Send(), {"track": True}, {"timeout": "5s"}).timeout
+
+
+@pytest.mark.parametrize(("overlap", "rule"), [("skip", "retry"), ("allow", "run")])
+def test_a_store_that_is_away_holds_up_a_tracked_run_only_where_none_may_overlap(
+    overlap: str, rule: str
+) -> None:
+    tracked = declared(Send(), track=True, overlap=overlap)
+    other = declared(Send(), track=True, overlap=overlap, on_store_error="run")
+
+    assert tracked.on_store_error == OnStoreError(rule)
+    assert other.on_store_error is OnStoreError.RUN
+
+
+def test_what_is_not_tracked_has_no_options_of_tracking() -> None:
+    jobs = [declared(), declared(Send()), declared(track=False), declared(Send(), track=False)]
+
+    assert [(j.track, j.start_within, j.on_store_error) for j in jobs] == [(False, None, None)] * 4
+
+
+def test_a_scheduler_that_tracks_tracks_its_publishers() -> None:
+    defaults = {"track": True, "start_within": "2h", "on_store_error": "run"}
+
+    job = define("sync", Every("1h"), Send(), {}, defaults)
+    assert (job.start_within, job.on_store_error) == (timedelta(hours=2), OnStoreError.RUN)
+    assert not define("sync", Every("1h"), work, {}, defaults).track
+    assert not define("sync", Every("1h"), Send(), {"track": False}, defaults).track
+
+
+def test_nothing_is_sent_later_than_it_may_be_begun() -> None:
+    job = declared(Send(), track=True, start_within="90s")
+    other = define("sync", Every("1h"), Send(), {"track": True}, {"catch_up": "2h"})
+
+    assert job.catch_up == job.max_late == timedelta(seconds=90)
+    assert other.catch_up == other.max_late == timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "option", "fix"),
+    [
+        (work, {"track": True}, "track", "publishes"),
+        (Send(), {"track": "yes"}, "track", "True or False"),
+        (Send(), {"track": None}, "track", "True or False"),
+        (work, {"start_within": "1h"}, "start_within", "leave it out"),
+        (Send(), {"start_within": "1h"}, "start_within", "track=True"),
+        (Send(), {"on_store_error": "run"}, "on_store_error", "track=True"),
+        (Send(), {"track": True, "on_store_error": "wait"}, "on_store_error", '"retry" or "run"'),
+        (Send(), {"track": True, "start_within": "999ms"}, "start_within", "1s or more"),
+        (Send(), {"track": True, "start_within": 0}, "start_within", None),
+        (Send(), {"track": True, "catch_up": "2h"}, "catch_up", "1h or less"),
+        (Send(), {"track": True, "start_within": "1m", "max_late": 61}, "max_late", "1m or less"),
+    ],
+)
+def test_a_mistake_in_an_option_of_tracking_names_it_and_the_fix(
+    action: Any, options: dict[str, Any], option: str, fix: str | None
+) -> None:
+    error = refused(action=action, **options)
+
+    assert (error.job, error.option) == ("sync", option)
+    assert error.fix
+    assert fix is None or fix in error.fix
 
 
 def generator(ctx: RunContext) -> Any:
@@ -281,3 +353,30 @@ def test_a_mistake_in_a_schedule_names_its_job(
 def test_every_option_is_documented_by_its_default() -> None:
     assert set(Job.__dataclass_fields__) >= OPTION_NAMES
     assert define("once", At(SLOT), work, {}).jitter == timedelta(milliseconds=500)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "inline", "published"),
+    [
+        (Every("1m"), "a00d074712d3e640", "5dfa5822efc188c7"),
+        (Cron("0 8 * * 1-5"), "269dd6f4f710554d", "dbe618fcef89ca8f"),
+        (Cron("0 8 * * 1-5", "Asia/Tokyo"), "5f651055c4eb5d71", "e8e06c431ca9e561"),
+        (At(datetime(2027, 1, 1, 9, tzinfo=UTC)), "bcdd9450cfa8f11f", "cfa03df03df7d2ff"),
+    ],
+    ids=str,
+)
+def test_the_fingerprint_of_a_job_stays_what_it_was(
+    schedule: Schedule, inline: str, published: str
+) -> None:
+    """G11: to a version that makes another one of it, every job would be a new edition."""
+
+    class Sender:
+        task, sends_to = "proj.send", "redis://broker/0 celery"
+
+        def publish(self, ctx: RunContext) -> str:
+            return ""
+
+    now = datetime(2026, 6, 15, 12, tzinfo=UTC)
+
+    assert define("sync", schedule, work, {}).fingerprint(now) == inline
+    assert define("sync", schedule, Sender(), {}).fingerprint(now) == published

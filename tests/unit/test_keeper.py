@@ -1,85 +1,13 @@
 """The keeper renews in time, trusts no longer than it may, and gives up what is lost."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from datetime import timedelta
 
 import pytest
 
-from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
-from anarchon.keeper import Held, Keeper, margin
-from anarchon.store import LeaseStore, Renewal, Reply
-from anarchon.testing import ManualClock
-
-SLOT = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class Renewals:
-    """A store that only renews; what it answers, and when, is the test's to say."""
-
-    label = "renewals://"
-
-    def __init__(self, clock: ManualClock) -> None:
-        self._clock = clock
-        self.calls: list[tuple[float, list[str]]] = []
-        self.unknown: set[str] = set()
-        self.error: Exception | None = None
-        self.poisoned: set[str] = set()
-        self.gate: asyncio.Event | None = None
-        self.opened = 0
-        self.closed = 0
-
-    async def open(self) -> None:
-        self.opened += 1
-
-    async def close(self) -> None:
-        self.closed += 1
-
-    async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
-        tokens = [one.token for one in renewals]
-        self.calls.append((self._clock.monotonic(), tokens))
-        # what the store knows when the request arrives, not when its reply does
-        answers = tuple(token not in self.unknown for token in tokens)
-        if self.gate is not None:
-            await self.gate.wait()
-        if self.error is not None:
-            raise self.error
-        if self.poisoned.intersection(tokens):
-            raise StoreError(self.label, "refused")
-        return Reply(self._clock.wall(), answers)
-
-
-class Kept:
-    """A keeper at work on such a store."""
-
-    def __init__(self) -> None:
-        self.clock = ManualClock()
-        self.store = Renewals(self.clock)
-        self.keeper = Keeper(cast(Callable[[], LeaseStore], lambda: self.store), self.clock)
-
-    async def __aenter__(self) -> "Kept":
-        self.keeper.start()
-        await self.clock.settle()
-        return self
-
-    async def __aexit__(self, *_: Any) -> None:
-        if self.store.gate is not None:
-            self.store.gate.set()
-        stopping = asyncio.create_task(self.keeper.stop())
-        await self.clock.advance_until(stopping.done)
-        await stopping
-
-    def hold(self, token: str = "t", *, lease: float = 15, heartbeat: float = 5) -> Held:
-        length, beat = timedelta(seconds=lease), timedelta(seconds=heartbeat)
-        held = Held("job", SLOT, token, length, beat)
-        self.keeper.hold(held)
-        return held
-
-    def grant(self, token: str = "t", *, lease: float = 15, heartbeat: float = 5) -> Held:
-        held = self.hold(token, lease=lease, heartbeat=heartbeat)
-        self.keeper.grant(held, held.lease, self.clock.monotonic())
-        return held
+from anarchon.errors import OutcomeUnknown, StoreUnavailable
+from anarchon.keeper import Held, margin
+from tests.unit.kept import Kept
 
 
 async def test_a_held_lease_is_renewed_every_heartbeat() -> None:
@@ -377,3 +305,33 @@ async def test_held_shows_only_what_was_granted() -> None:
 
         assert kept.keeper.held() == (granted,)
         assert repr(kept.keeper) == "<Keeper: 2 leases>"
+
+
+async def test_a_lease_dropped_while_others_are_renewed_is_not_in_the_next_call() -> None:
+    """A heartbeat may take several calls, and each of them its time."""
+    async with Kept() as kept:
+        leases = [kept.grant(str(number)) for number in range(4)]
+        kept.store.poisoned = {"0"}  # so that it is halved
+        kept.store.gate = asyncio.Event()
+        await kept.clock.advance(5)
+        assert kept.store.calls == [(5, ["0", "1", "2", "3"])]
+
+        kept.keeper.drop(leases[1])
+        kept.keeper.drop(leases[2])
+        kept.keeper.drop(leases[3])
+        kept.store.gate.set()
+        await kept.clock.settle()
+
+        assert [tokens for _, tokens in kept.store.calls[1:]] == [["0"], ["0"]]
+
+
+async def test_who_can_wait_is_renewed_right_after_a_deadline_too_short_for_another() -> None:
+    """G10: one short lease on a slow store."""
+    async with Kept() as kept:
+        kept.grant("patient", lease=15, heartbeat=5)
+        kept.grant("urgent", lease=1.5, heartbeat=0.5)
+        kept.store.gate = asyncio.Event()
+
+        await kept.clock.advance(1.1)
+
+        assert kept.store.calls == [(0.5, ["patient", "urgent"]), (1.0, ["patient"])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from anarchon.backends import open_backend
 from anarchon.backends.memory import MemoryBackend
 from anarchon.run import Overlap, RunState
 from anarchon.store import Claim, Mode, Outcome, Registration, Terms
@@ -57,8 +56,7 @@ async def test_stores_of_one_backend_and_namespace_share_what_is_kept():
 
 
 async def test_two_urls_never_meet():
-    first = open_backend("memory://").connect("default")
-    second = open_backend("memory://").connect("default")
+    first, second = (MemoryBackend.from_url("memory://").connect("default") for _ in range(2))
     await first.active([Registration("sync", "v1")])
 
     reply = await second.active([Registration("sync", "v2")])

@@ -10,7 +10,7 @@ import pytest
 
 from anarchon import rules
 from anarchon.clock import to_millis
-from anarchon.rules import JobRecord, Run, Seen, Step
+from anarchon.record import JobRecord, Run, Seen, Step
 from anarchon.run import Overlap, RunState
 from anarchon.store import (
     FINGERPRINT_MEMORY,
@@ -267,6 +267,21 @@ def test_a_past_goes_up_to_what_is_surplus_or_old_and_not_spared(surplus, spare,
     assert rules.prune_up_to(Prune("sync", 5, spare), surplus, NOW) == up_to
 
 
+@pytest.mark.parametrize("slot", [NOW + MILLISECOND, SLOT], ids=["not due", "not later"])
+def test_a_slot_found_by_a_former_one_is_done_before_anything_else_is_asked(slot):
+    record = replace(EMPTY, newest=SLOT)
+
+    asked = replace(_claim(slot=slot), after=SLOT - TICK if slot > SLOT else SLOT)
+
+    step = rules.claim(record, asked, NOW)
+    assert step.answer.outcome is Outcome.DONE
+    assert step.record is record
+
+
+def test_a_registration_hears_the_newest_slot():
+    assert _register(replace(EMPTY, newest=SLOT), "v1").answer.newest == SLOT
+
+
 def test_pruning_raises_the_floor_to_the_newest_slot_that_goes():
     """G2"""
     slots = [SLOT - count * timedelta(minutes=1) for count in range(4)]
@@ -338,3 +353,33 @@ def test_the_token_of_a_forgotten_run_writes_nothing():
     assert not rules.finish(record, Finish("sync", slot, "a", RunState.SUCCESS), NOW).answer
     assert not rules.release(record, Release("sync", slot, "a"), NOW).answer
     assert not rules.renew(record, Renewal("sync", slot, "a"), NOW).answer
+
+
+def test_a_look_that_arrives_again_after_its_attempt_lapsed_starts_no_other():
+    """G4: the first one's answer was given long ago, and its attempt may still be at work."""
+    look = _claim("b", mode=Mode.TAKEOVER)
+    lapsed = _run(token="b", attempt=2, expires=NOW - TICK)
+
+    step = rules.claim(_record(lapsed), look, NOW)
+
+    assert step.answer.outcome is Outcome.RUNNING
+    assert step.record.runs[SLOT] == lapsed
+
+
+def test_a_look_of_an_attempt_that_was_taken_over_starts_no_other():
+    """G4."""
+    record = _record(_run(token="b", expires=NOW - TICK))
+    taken = rules.claim(record, _claim("c", mode=Mode.TAKEOVER), NOW).record
+
+    again = rules.claim(taken, _claim("b", mode=Mode.TAKEOVER), NOW + LEASE)
+
+    assert again.answer.outcome is Outcome.RUNNING
+    assert again.record is taken
+
+
+def test_the_release_of_an_attempt_that_was_taken_over_is_refused():
+    """G4: it was spent by its lapse, and never given back."""
+    record = _record(_run(token="b", expires=NOW - TICK))
+    taken = rules.claim(record, _claim("c", mode=Mode.TAKEOVER), NOW).record
+
+    assert not rules.release(taken, Release("sync", SLOT, "b"), NOW).answer

@@ -29,8 +29,8 @@ def context(**fields: object) -> RunContext:
     return RunContext(**told)  # type: ignore[arg-type]
 
 
-def test_only_claimed_and_running_go_on() -> None:
-    assert {state for state in RunState if not state.has_ended} == {"claimed", "running"}
+def test_only_claimed_queued_and_running_go_on() -> None:
+    assert {state for state in RunState if not state.has_ended} == {"claimed", "queued", "running"}
 
 
 def test_the_first_reason_stays() -> None:

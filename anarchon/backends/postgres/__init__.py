@@ -18,8 +18,10 @@ trips a call.
 
 from __future__ import annotations
 
+from anarchon.backends.postgres.examining import examine
 from anarchon.backends.postgres.settings import Settings
 from anarchon.backends.postgres.store import PostgresStore
+from anarchon.standing import Standing
 
 
 class PostgresBackend:
@@ -42,6 +44,9 @@ class PostgresBackend:
     @property
     def label(self) -> str:
         return self._settings.label
+
+    async def examine(self, namespace: str) -> Standing:
+        return await examine(self._settings)
 
     def connect(self, namespace: str) -> PostgresStore:
         return PostgresStore(self._settings, namespace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
@@ -21,6 +22,9 @@ _NOT_OF_THE_DRIVER = frozenset(
     )
 )
 
+_TLS_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_TLS_FILES = frozenset({"sslcert", "sslcrl", "sslkey", "sslrootcert"})
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -29,7 +33,7 @@ class Settings:
     url: str = field(repr=False)
     schema: str
     label: str
-    connect_timeout: float = 60.0
+    connect_timeout: float = 10.0
 
     @classmethod
     def of(cls, url: str, schema: str | None = None) -> Settings:
@@ -45,9 +49,10 @@ class Settings:
         if schema is not None and named not in (None, schema):
             raise _wrong("the URL and schema= name two schemas", "name it in one place")
         name = _checked_schema(schema or named or SCHEMA)
-        timeout = _checked_timeout(options.pop("connect_timeout", "60"))
+        timeout = _checked_timeout(options.pop("connect_timeout", "10"))
         for option in sorted(_NOT_OF_THE_DRIVER & options.keys()):
             raise _wrong(f"{option}= is not known to the driver asyncpg", f"leave {option}= out")
+        _check_tls(options)
         options.setdefault("application_name", "anarchon")
         return cls(
             url=parts._replace(query=urlencode(options)).geturl(),
@@ -94,6 +99,20 @@ def _checked_timeout(text: str) -> float:
         )
     # to libpq, no time at all means for ever
     return float(text) or 3600.0
+
+
+def _check_tls(options: Mapping[str, str]) -> None:
+    mode = options.get("sslmode")
+    if mode is not None and mode not in _TLS_MODES:
+        raise ConfigurationError(
+            f"there is no {mode!r}", option="sslmode", fix=f"use one of {', '.join(_TLS_MODES)}"
+        )
+    for option in _TLS_FILES & options.keys():
+        # the driver's error does not say which file it is
+        if not os.access(options[option], os.R_OK):
+            raise ConfigurationError(
+                f"the file {options[option]} cannot be read", option=option, fix="name one that can"
+            )
 
 
 def _label(parts: SplitResult, options: Mapping[str, str], schema: str) -> str:

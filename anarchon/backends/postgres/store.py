@@ -14,6 +14,7 @@ from anarchon.run import Attempt, RunState
 from anarchon.store import (
     FINGERPRINT_MEMORY,
     RETENTION,
+    Begin,
     Claim,
     ClaimAnswer,
     Finish,
@@ -25,6 +26,7 @@ from anarchon.store import (
     Renewal,
     Reply,
     Unfinished,
+    Waiting,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ class PostgresStore:
     async def claim(self, claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
         return await self._ask(
             "claim($1, $2, $3::text[]::bigint[], $4, $5, $6, $7::text[]::bigint[], $8,"
-            " $9::text[]::bigint[], $10, $11::text[]::bigint[])",
+            " $9::text[]::bigint[], $10, $11::text[]::bigint[], $12::text[]::bigint[],"
+            " $13::text[]::bigint[])",
             claims,
             lambda claim: (
                 claim.job,
@@ -72,24 +75,46 @@ class PostgresStore:
                 str(claim.terms.max_attempts),
                 claim.terms.begins_as,
                 _micros(claim.within),
+                None if claim.terms.start_within is None else _micros(claim.terms.start_within),
+                None if claim.after is None else _millis(claim.after),
             ),
             _claim_answer,
-            "ord, clock, outcome, attempt, fence, lease, holder, blocker",
+            "ord, clock, outcome, attempt, fence, lease, holder, blocker, waits, start_by",
         )
 
     async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
         return await self._ask(
-            "renew($1, $2, $3::text[]::bigint[], $4)",
+            "renew($1, $2, $3::text[]::bigint[], $4, $5, $6::text[]::boolean[], $7,"
+            " $8::text[]::bigint[], $9::text[]::bigint[])",
             renewals,
-            _run_and_token,
+            lambda renewal: (*_run_and_token(renewal), renewal.holder, *_mark(renewal.waiting)),
+            _yes_or_no,
+        )
+
+    async def begin(self, begins: Sequence[Begin]) -> Reply[bool]:
+        return await self._ask(
+            "begin($1, $2, $3::text[]::bigint[], $4, $5::text[]::bigint[], $6, $7, $8)",
+            begins,
+            lambda begin: (
+                *_run_and_token(begin),
+                str(begin.retry),
+                begin.nonce,
+                begin.holder,
+                begin.message,
+            ),
             _yes_or_no,
         )
 
     async def finish(self, finishes: Sequence[Finish]) -> Reply[bool]:
         return await self._ask(
-            "finish($1, $2, $3::text[]::bigint[], $4, $5, $6)",
+            "finish($1, $2, $3::text[]::bigint[], $4, $5, $6, $7)",
             finishes,
-            lambda finish: (*_run_and_token(finish), finish.state, _storable(finish.detail)),
+            lambda finish: (
+                *_run_and_token(finish),
+                finish.state,
+                _storable(finish.detail),
+                finish.nonce,
+            ),
             _yes_or_no,
         )
 
@@ -107,7 +132,7 @@ class PostgresStore:
             jobs,
             lambda job: (job.job, job.fingerprint),
             _known_job,
-            "ord, clock, first_seen, others, unfinished",
+            "ord, clock, first_seen, newest, others, unfinished",
         )
 
     async def history(self, jobs: Sequence[str], limit: int) -> Reply[Attempt]:
@@ -154,8 +179,14 @@ class PostgresStore:
         return time
 
 
-def _run_and_token(question: Renewal | Finish | Release) -> tuple[str, str, str]:
+def _run_and_token(question: Renewal | Begin | Finish | Release) -> tuple[str, str, str]:
     return question.job, _millis(question.slot), question.token
+
+
+def _mark(waiting: Waiting | None) -> tuple[str, str | None, str | None, str | None]:
+    if waiting is None:
+        return "false", None, None, None
+    return "true", waiting.nonce, str(waiting.retry), _micros(waiting.delay)
 
 
 # Arrays of numbers go out as text: for another type of array the driver would first ask the
@@ -189,12 +220,15 @@ def _claim_answer(row: Record) -> ClaimAnswer:
         lease=None if lease is None else lease * MICROSECOND,
         holder=row["holder"],
         blocker=row["blocker"],
+        waits=row["waits"],
+        start_by=row["start_by"],
     )
 
 
 def _known_job(row: Record) -> KnownJob:
     return KnownJob(
         row["first_seen"],
+        row["newest"],
         tuple((other, from_millis(seen)) for other, seen in json.loads(row["others"] or "[]")),
         tuple(
             Unfinished(from_millis(slot), attempt, busy, holder)
@@ -214,4 +248,7 @@ def _attempt(row: Record) -> Attempt:
         started=row["started"],
         ended=row["ended"],
         detail=row["detail"],
+        worker=row["worker"],
+        message=row["message"],
+        begun=row["begun"],
     )

@@ -1,31 +1,108 @@
-"""One connection to the server, made anew whenever the last one cannot be trusted any more."""
+"""A connection to a server, made anew whenever the last one cannot be trusted any more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import ConnectionError as DriverConnectionError
-from redis.exceptions import NoScriptError, OutOfMemoryError, RedisError
 
-from anarchon.backends.redis import scripts
-from anarchon.backends.redis.errors import REFUSALS, raise_for, translated
-from anarchon.backends.redis.keys import LAYOUT, Keys
-from anarchon.backends.redis.settings import Settings
-from anarchon.errors import SchemaMismatch
+from anarchon.backends.redis import rights
+from anarchon.backends.redis.errors import (
+    raise_for,
+    raise_unless_acknowledged,
+    translated,
+)
+from anarchon.backends.redis.facts import Facts, check, warn_of
+from anarchon.backends.redis.keys import Keys
+from anarchon.backends.redis.layout import check_layout, check_stamp, stamp
+from anarchon.backends.redis.sentinels import Sentinels
+from anarchon.backends.redis.settings import Address, Settings, Shape
+from anarchon.backends.redis.wire import (
+    Command,
+    exchange,
+    exchange_all,
+    has_run,
+    is_stale,
+    refusals_in,
+)
+from anarchon.clock import SystemClock
+from anarchon.errors import OutcomeUnknown, StoreUnavailable
+from anarchon.standing import Standing
 
-Command: TypeAlias = tuple[str | int, ...]
+#: No sentinel takes a server for dead that was silent for less.
+_SILENCE = 1.0
 
-#: Somebody may flush the scripts again between our loading them and our call.
-_LOADS = 3
+#: A replica that is well answers within a round trip; whoever waits for it asks again.
+_REPLICAS_MILLIS = 1000
+
+NO_RIGHT_TO_LOOK = (
+    "its memory policy, version and replicas could not be looked at: the user lacks +info"
+)
 
 
-class Link:
-    """A connection that checks the server whenever it is made.
+def waiting(settings: Settings) -> list[Command]:
+    """Return what makes the server wait for its replicas, if the URL asks for that."""
+    # a script cannot wait, and a trip of its own would double the time of every call
+    return [("WAIT", settings.wait_replicas, _REPLICAS_MILLIS)] if settings.wait_replicas else []
 
-    Nothing is asked twice here but what the server said it did not do. redis-py's client and
-    its pipeline are not used: they do not tell a request that never went out from one that did.
+
+class Line:
+    """At most one connection to one server, by a way to make it that looks at the server first.
+
+    Nothing is asked twice here but what the server said it did not do. redis-py's clients and
+    their pipelines are not used: they do not tell a request that never went out from one that
+    did, and those for sentinels and clusters repeat both.
+    """
+
+    def __init__(
+        self, settings: Settings, connect: Callable[[], Awaitable[AbstractConnection]], place: str
+    ) -> None:
+        self._settings = settings
+        self._connect = connect
+        self._place = place
+        self._connection: AbstractConnection | None = None
+
+    async def ready(self) -> None:
+        """Make the connection, unless there is one."""
+        if self._connection is not None and await is_stale(self._connection):
+            await self.drop()
+        if self._connection is None:
+            self._connection = await self._connect()
+
+    async def send(
+        self, commands: Sequence[Command], wait: Sequence[Command] = ()
+    ) -> tuple[list[Any], list[Any]]:
+        """Send commands and what waits for them in one piece; return what each answered."""
+        await self.ready()
+        assert self._connection is not None
+        try:
+            with translated(self._settings, sent=True, place=self._place):
+                return await exchange_all(self._connection, commands, wait)
+        except BaseException:
+            # an answer may be under way that the next question must not hear
+            await self.drop()
+            raise
+
+    async def drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.disconnect(nowait=True)
+
+    async def close(self) -> None:
+        """Let the connection go, and wait for its end."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with translated(self._settings, sent=False, place=self._place):
+                await connection.disconnect()
+
+
+class ServerLink:
+    """The way to one server, be it named by the URL or by sentinels.
+
+    A primary that stood still while its sentinels replaced it does not know that when it goes
+    on, and grants what runs elsewhere too, until they tell it seconds later. Its silence is the
+    sign of it: after one, or a call as long, the sentinels are asked whether it still is the one.
     """
 
     def __init__(self, settings: Settings, keys: Keys, warn: Callable[[str], None]) -> None:
@@ -33,146 +110,120 @@ class Link:
         self._settings = settings
         self._layout_key = keys.layout
         self._warn = warn
-        self._connection: AbstractConnection | None = None
+        self._wait = waiting(settings)
+        self._sentinels = Sentinels(settings) if settings.shape is Shape.SENTINEL else None
+        self._line = Line(settings, self._connect, "")
+        self._address: Address | None = None
+        self._heard = 0.0
 
     async def open(self) -> None:
-        """Make the connection, unless there is one."""
-        await self._connected()
+        """Make the connection, unless there is one, and see that nothing will be refused."""
+        await self._line.ready()
+        replies, _ = await self._line.send(rights.questions(self._settings, self._layout_key))
+        rights.check_rights(self._settings, replies)
 
-    async def close(self) -> None:
-        """Let the connection go, and wait for its end."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with translated(self._settings, sent=False):
-                await connection.disconnect()
-
-    async def ask(self, commands: Sequence[Command]) -> list[Any]:
-        """Send commands in one piece; return what each answered, or raise for all of them."""
-        connection = await self._connected()
-        try:
-            with translated(self._settings, sent=True):
-                replies = await _exchange(connection, commands)
-                await _ask_again(connection, commands, replies)
-            some_ran = any(
-                command[0] == "EVALSHA" and not isinstance(reply, RedisError)
-                for command, reply in zip(commands, replies, strict=True)
-            )
-            raise_for(self._settings, _refusals_in(replies), some_ran=some_ran)
-        except BaseException:
-            # an answer may be under way that the next question must not hear; and a server
-            # that refused may not be the one that its name stands for by now
-            await self._drop()
-            raise
-        return replies
-
-    async def _connected(self) -> AbstractConnection:
-        if self._connection is not None and await _is_stale(self._connection):
-            await self._drop()
-        if self._connection is None:
-            self._connection = await self._connect()
-        return self._connection
-
-    async def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.disconnect(nowait=True)
-
-    async def _connect(self) -> AbstractConnection:
-        connection = self._settings.new_connection()
+    async def examine(self) -> Standing:
+        """Look at the server over a connection of its own; writes nothing."""
+        address: Address | None = None
+        if self._sentinels is not None:
+            address, problems = await self._sentinels.vote()
+            for problem in problems:
+                self._warn(f"not all sentinels help: {problem}")
+        connection = self._settings.new_connection(address)
         try:
             with translated(self._settings, sent=False):
                 await connection.connect()  # type: ignore[no-untyped-call]
-                # setting it is refused by a replica, also where it is set already
-                stamped, layout, memory = await _exchange(
-                    connection,
-                    [
-                        ("SET", self._layout_key, LAYOUT, "NX"),
-                        ("GET", self._layout_key),
-                        ("INFO", "memory"),
-                    ],
-                )
-            if isinstance(stamped, OutOfMemoryError) and isinstance(layout, str):
-                # renewing needs no memory, and must go on where the server is full
-                stamped = None
-            raise_for(self._settings, _refusals_in([stamped, layout]), some_ran=False)
-            self._check_layout(layout)
-            self._check_eviction(memory)
+                asked: list[Command] = [("GET", self._layout_key), ("INFO",)]
+                layout, info = await exchange(connection, asked)
+                facts = Facts.of(info)
+                check(self._settings, facts)
+                raise_for(self._settings, refusals_in([layout]), some_ran=False)
+                if layout is not None:
+                    check_layout(self._settings, self._layout_key, layout)
+                questions = rights.questions(self._settings, self._layout_key)
+                replies = await exchange(connection, questions)
+            rights.check_rights(self._settings, replies)
+            if not facts.told:
+                self._warn(NO_RIGHT_TO_LOOK)
+            warn_of(self._settings, facts, self._warn)
+        finally:
+            await connection.disconnect(nowait=True)
+        return Standing(facts.server, layout is not None)
+
+    async def close(self) -> None:
+        """Let the connection go, and wait for its end."""
+        await self._line.close()
+
+    async def ask(
+        self,
+        commands: Sequence[Command],
+        *,
+        first: Sequence[Command] = (),
+        replicated: bool = False,
+    ) -> list[Any]:
+        """Send commands in one piece; return what each answered, or raise for all of them.
+
+        ``first`` goes before them, and is not answered. ``replicated``: an answer counts only
+        once as many replicas have what was written as the URL asks for. Asked again on a new
+        connection it is written again, by the scripts, because a server waits for what this
+        very connection wrote.
+        """
+        asked = [*first, *commands]
+        if await self._is_replaced():
+            await self._line.drop()
+        self._heard = _now()
+        try:
+            replies, waited = await self._line.send(asked, self._wait if replicated else ())
+            if await self._is_replaced():
+                problem = "it has answered, but another was made the primary meanwhile"
+                raise OutcomeUnknown(self.label, problem)
+            self._heard = _now()
+            some_ran = has_run(asked, replies)
+            raise_for(self._settings, refusals_in(replies), some_ran=some_ran)
+            raise_unless_acknowledged(self._settings, waited)
+        except BaseException:
+            # a server that refused may not be the one that its name stands for by now
+            await self._line.drop()
+            raise
+        return replies[len(first) :]
+
+    async def _is_replaced(self) -> bool:
+        """Tell whether the sentinels say so; they are asked after a silence only."""
+        return _now() - self._heard > _SILENCE and await self._is_another_named()
+
+    async def _is_another_named(self) -> bool:
+        if self._sentinels is None or self._address is None:
+            return False
+        try:
+            return await self._sentinels.primary() != self._address
+        except StoreUnavailable:
+            # without sentinels nobody is promoted
+            return False
+
+    async def _connect(self) -> AbstractConnection:
+        address = None if self._sentinels is None else await self._sentinels.primary()
+        connection = self._settings.new_connection(address)
+        try:
+            with translated(self._settings, sent=False):
+                await connection.connect()  # type: ignore[no-untyped-call]
+                # waits for nobody, but says whether we have the right to
+                rights_to_wait: list[Command] = [("WAIT", 0, 0) for _ in self._wait]
+                asked = [*stamp(self._settings, self._layout_key), ("INFO",), *rights_to_wait]
+                stamped, layout, info, *waited = await exchange(connection, asked)
+            facts = Facts.of(info)
+            check(self._settings, facts)
+            raise_for(self._settings, refusals_in(waited), some_ran=False)
+            check_stamp(self._settings, self._layout_key, [stamped, layout])
+            warn_of(self._settings, facts, self._warn)
+            self._address = address
+            if await self._is_another_named():
+                raise StoreUnavailable(self.label, "another was made the primary meanwhile")
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
+        self._heard = _now()
         return connection
 
-    def _check_layout(self, layout: str) -> None:
-        if layout != str(LAYOUT):
-            raise SchemaMismatch(
-                self.label,
-                f"its keys have layout {layout}, and this version of anarchon knows layout"
-                f" {LAYOUT} only ({self._layout_key})",
-            )
 
-    def _check_eviction(self, memory: object) -> None:
-        if not isinstance(memory, str):
-            # we have not the right to ask
-            return
-        facts = dict(line.split(":", 1) for line in memory.splitlines() if ":" in line)
-        policy = facts.get("maxmemory_policy", "noeviction")
-        # the volatile policies delete what has an end, and nothing of ours has
-        if facts.get("maxmemory", "0") != "0" and policy.startswith("allkeys-"):
-            self._warn(
-                f"the server may delete our keys when its memory is full (maxmemory-policy"
-                f" {policy}): slots may then run twice; set it to noeviction"
-            )
-
-
-def _refusals_in(replies: list[Any]) -> list[RedisError]:
-    return [reply for reply in replies if isinstance(reply, RedisError)]
-
-
-async def _is_stale(connection: AbstractConnection) -> bool:
-    """Tell whether the server closed it since, or said something nobody asked for."""
-    # the older name is the only one before redis-py 8, and warns since
-    can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
-    try:
-        return bool(await can_read())
-    except (DriverConnectionError, OSError):
-        return True
-
-
-async def _exchange(connection: AbstractConnection, commands: Sequence[Command]) -> list[Any]:
-    """Write all commands at once, then read as many replies; a refusal is one."""
-    await connection.send_packed_command(_packed(commands))
-    replies: list[Any] = []
-    for _ in commands:
-        try:
-            replies.append(await connection.read_response(disconnect_on_error=False))
-        except REFUSALS as refusal:
-            replies.append(refusal)
-    return replies
-
-
-def _packed(commands: Sequence[Command]) -> bytes:
-    # a third of the time that redis-py takes for it, and most of what a batch costs here
-    parts = []
-    for command in commands:
-        parts.append(b"*%d\r\n" % len(command))
-        for argument in command:
-            data = str(argument).encode("utf-8", "surrogatepass")
-            parts.append(b"$%d\r\n%b\r\n" % (len(data), data))
-    return b"".join(parts)
-
-
-async def _ask_again(
-    connection: AbstractConnection, commands: Sequence[Command], replies: list[Any]
-) -> None:
-    """Load the scripts the server does not know, and repeat those calls: they did not run."""
-    for _ in range(_LOADS):
-        missed = [at for at, reply in enumerate(replies) if isinstance(reply, NoScriptError)]
-        if not missed:
-            return
-        unknown = {str(commands[at][1]) for at in missed}
-        loads: list[Command] = [
-            ("SCRIPT", "LOAD", scripts.BY_SHA[sha].source) for sha in sorted(unknown)
-        ]
-        again = await _exchange(connection, [*loads, *(commands[at] for at in missed)])
-        for at, reply in zip(missed, again[len(loads) :], strict=True):
-            replies[at] = reply
+def _now() -> float:
+    return SystemClock().monotonic()

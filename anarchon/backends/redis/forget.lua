@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- End as lost what has been unfinished, and not busy, for too long.
+-- End as lost, or expired, what has been unfinished, and not busy, for too long.
 --
 -- KEYS    the four of the prelude
 -- ARGV    retention
@@ -11,7 +11,8 @@ local open = redis.call('ZRANGE', OPEN, 0, -1, 'WITHSCORES')
 for i = 1, #open, 2 do
   local slot = tonumber(open[i])
   if tonumber(open[i + 1]) <= time and time - slot > tonumber(ARGV[1]) then
-    end_run(open[i], find(open[i]), 'lost', time)
+    local run = find(open[i])
+    end_run(open[i], run, is_overdue(open[i], run, time) and 'expired' or 'lost', time)
   else
     oldest = math.min(oldest, slot)
   end

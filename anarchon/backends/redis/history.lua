@@ -3,7 +3,8 @@
 --
 -- KEYS    the four of the prelude
 -- ARGV    limit, at least 1
--- Answer  time, then for each: {slot, attempt, state, instance, fence, started, ended, detail}
+-- Answer  time, then for each: {slot, attempt, state, instance, fence, started, ended, detail,
+--         worker, message, begun}
 
 local answer = {now()}
 local previous

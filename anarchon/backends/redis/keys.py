@@ -27,6 +27,14 @@ class Keys:
 
     def of_job(self, job: str) -> tuple[str, str, str, str]:
         """Return the keys of a job in the order in which every script takes them."""
-        # braces in a name would end the tag early, or leave the key without one
-        tag = f"{self._tag}{job.translate(_ESCAPES)}}}:"
+        tag = self._tag_of(job)
         return tag + "record", tag + "runs", tag + "open", tag + "order"
+
+    def of_claim(self, job: str, claim: str) -> tuple[str, str]:
+        """Return the key of a job's claims and that of its history, where there are no leases."""
+        tag = self._tag_of(job)
+        return tag + claim, tag + "history"
+
+    def _tag_of(self, job: str) -> str:
+        # braces in a name would end the tag early, or leave the key without one
+        return f"{self._tag}{job.translate(_ESCAPES)}}}:"

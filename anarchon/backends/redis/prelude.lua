@@ -1,10 +1,11 @@
 -- Put in front of every script, after its first line. All of them take the same four keys,
 -- which lie under one hash tag and none of which ever expires:
 --
---   RECORD  hash   floor, fence, and "seen:FINGERPRINT" = "FIRST LAST" for each edition
+--   RECORD  hash   floor, newest, fence, and "seen:FINGERPRINT" = "FIRST LAST" for each edition
 --   RUNS    hash   slot -> the run, packed as below
---   OPEN    zset   slots of the runs that have not ended, scored by when the lease lapses;
---                  0 where there is no lease. A heartbeat changes this and nothing else
+--   OPEN    zset   slots of the runs that have not ended, scored by until when they are busy:
+--                  when the lease lapses, or what is queued may be begun no more; 0 where
+--                  neither is so. A heartbeat changes this and nothing else
 --   ORDER   list   the slot of each attempt, oldest slot first: the order of the history
 --
 -- Times and durations are whole milliseconds, and so is everything answered as a time.
@@ -13,16 +14,24 @@
 local RECORD, RUNS, OPEN, ORDER = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 -- A run. TOKEN is false once it was released or ended by others; SPENT are the tokens that
--- were released.
-local STATE, LAPSES, TOKEN, LEASE, OVERLAP, MAX_ATTEMPTS, BEGINS_AS, SPENT, ATTEMPTS =
-  1, 2, 3, 4, 5, 6, 7, 8, 9
+-- were released, and "lapsed:TOKEN" for those that lapsed and were taken over from. The last
+-- four are of tracked runs.
+local STATE, LAPSES, TOKEN, LEASE, OVERLAP, MAX_ATTEMPTS, BEGINS_AS, SPENT, ATTEMPTS,
+  START_WITHIN, DEADLINE, RETRY, NONCE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 
--- An attempt; the last one of a run says who holds it and under which fence.
-local NUMBER, OUTCOME, INSTANCE, FENCE, STARTED, ENDED, DETAIL = 1, 2, 3, 4, 5, 6, 7
+-- An attempt; the last one of a run says who holds it and under which fence. WORKER is who
+-- renews its lease, once somebody has begun it.
+local NUMBER, OUTCOME, INSTANCE, FENCE, STARTED, ENDED, DETAIL, WORKER, MESSAGE, BEGUN =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 
 local function now()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- An argument that need not be there: '' or '=TEXT'.
+local function optional(argument)
+  return argument ~= '' and string.sub(argument, 2)
 end
 
 local function find(slot)
@@ -35,15 +44,34 @@ local function keep(slot, run)
 end
 
 local function has_ended(run)
-  return run[STATE] ~= 'running' and run[STATE] ~= 'claimed'
+  local state = run[STATE]
+  return state ~= 'running' and state ~= 'claimed' and state ~= 'queued'
 end
 
 local function last_of(run)
   return run[ATTEMPTS][#run[ATTEMPTS]]
 end
 
-local function expires(slot)
-  return tonumber(redis.call('ZSCORE', OPEN, slot) or 0)
+local function is_busy(slot, time)
+  return tonumber(redis.call('ZSCORE', OPEN, slot) or 0) > time
+end
+
+-- Nobody may begin it any more, and nobody keeps it either.
+local function is_overdue(slot, run, time)
+  return run[DEADLINE] and run[DEADLINE] <= time and not is_busy(slot, time)
+end
+
+-- Whether this attempt is theirs to end. Nobody ends what waits in a broker.
+local function is_held_by(run, token, nonce)
+  return run[STATE] ~= 'queued' and run[TOKEN] == token and run[NONCE] == nonce
+end
+
+local function set_lease_anew(slot, run, time)
+  local changed = redis.call('ZADD', OPEN, 'CH', time + run[LEASE], slot)
+  if changed == 0 then
+    -- the very same moment: a server waits for its replicas by what a connection has written
+    keep(slot, run)
+  end
 end
 
 local function is_spent(run, token)
@@ -71,6 +99,6 @@ local function end_run(slot, run, state, time)
   redis.call('ZREM', OPEN, slot)
 end
 
-local function make_record(floor)
-  redis.call('HSET', RECORD, 'floor', floor, 'fence', 0)
+local function make_record(floor, newest)
+  redis.call('HSET', RECORD, 'floor', floor, 'newest', newest, 'fence', 0)
 end

@@ -3,13 +3,13 @@
 --
 -- KEYS    the four of the prelude
 -- ARGV    fingerprint, how long other fingerprints are remembered
--- Answer  time, when the fingerprint was seen first,
+-- Answer  time, when the fingerprint was seen first, the newest slot that was won or skipped,
 --         {fingerprint, last seen, ...} for each other one,
 --         {slot, attempt, 1 or 0: busy, holder, ...} for each run that has not ended
 
 local time = now()
 if redis.call('HEXISTS', RECORD, 'floor') == 0 then
-  make_record(time)
+  make_record(time, time)
 end
 
 local first, others = time, {}
@@ -39,4 +39,4 @@ for i = 1, #open, 2 do
   table.insert(unfinished, tonumber(open[i + 1]) > time and 1 or 0)
   table.insert(unfinished, last[INSTANCE])
 end
-return {time, first, others, unfinished}
+return {time, first, redis.call('HGET', RECORD, 'newest'), others, unfinished}

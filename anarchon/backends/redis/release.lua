@@ -8,7 +8,7 @@
 local slot, token = ARGV[1], ARGV[2]
 local time = now()
 local run = find(slot)
-if not run or run[TOKEN] ~= token or has_ended(run) then
+if not run or has_ended(run) or not is_held_by(run, token, false) then
   return {time, run and is_spent(run, token) and 1 or 0}
 end
 close(run, 'interrupted', time)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from anarchon.clock import MILLISECOND, from_millis
@@ -17,14 +18,16 @@ _STATES = {str(state): state for state in RunState}
 def claim_answer(reply: list[Any]) -> ClaimAnswer:
     if len(reply) == 1:
         return ClaimAnswer(_OUTCOMES[reply[0]])
-    outcome, attempt, fence, lease, holder, *blocker = reply
+    outcome, attempt, fence, lease, holder, blocker, waits, start_by = reply
     return ClaimAnswer(
         _OUTCOMES[outcome],
         attempt,
         fence,
         None if lease is None else lease * MILLISECOND,
         holder,
-        from_millis(int(blocker[0])) if blocker else None,
+        _moment(blocker),
+        bool(waits),
+        _moment(start_by),
     )
 
 
@@ -37,13 +40,14 @@ def count(reply: list[Any]) -> int:
 
 
 def known_job(reply: list[Any]) -> KnownJob:
-    first_seen, others, unfinished = reply
+    first_seen, newest, others, unfinished = reply
     runs = [
         Unfinished(from_millis(int(slot)), attempt, bool(busy), holder)
         for slot, attempt, busy, holder in _cut(unfinished, 4)
     ]
     return KnownJob(
         from_millis(first_seen),
+        from_millis(int(newest)),
         tuple(sorted((name, from_millis(last)) for name, last in _cut(others, 2))),
         tuple(sorted(runs, key=lambda run: run.slot)),
     )
@@ -54,7 +58,7 @@ def rows(reply: list[Any]) -> list[Any]:
 
 
 def attempt(job: str, row: list[Any]) -> Attempt:
-    slot, number, state, instance, fence, started, ended, detail = row
+    slot, number, state, instance, fence, started, ended, detail, worker, message, begun = row
     return Attempt(
         job,
         from_millis(int(slot)),
@@ -63,9 +67,16 @@ def attempt(job: str, row: list[Any]) -> Attempt:
         instance,
         fence,
         from_millis(started),
-        None if ended is None else from_millis(ended),
+        _moment(ended),
         detail,
+        worker,
+        message,
+        _moment(begun),
     )
+
+
+def _moment(millis: int | str | None) -> datetime | None:
+    return None if millis is None else from_millis(int(millis))
 
 
 def _cut(flat: list[Any], width: int) -> Iterator[list[Any]]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
 
 from anarchon.backends.redis import replies, scripts
-from anarchon.backends.redis.connection import Command, Link
-from anarchon.backends.redis.keys import Keys
+from anarchon.backends.redis.backend import Linked
 from anarchon.backends.redis.scripts import Script
-from anarchon.clock import MILLISECOND, from_millis, to_millis
+from anarchon.backends.redis.trips import ask
+from anarchon.backends.redis.wire import Command
+from anarchon.clock import MILLISECOND, to_millis
 from anarchon.run import Attempt
 from anarchon.store import (
     FINGERPRINT_MEMORY,
     RETENTION,
+    Begin,
     Claim,
     ClaimAnswer,
     Finish,
@@ -25,59 +26,74 @@ from anarchon.store import (
     Reply,
 )
 
-A = TypeVar("A")
-
 _RETENTION = RETENTION // MILLISECOND
 _FINGERPRINT_MEMORY = FINGERPRINT_MEMORY // MILLISECOND
 _PIECE = 500
 
 
-class RedisStore:
-    """One namespace on the server; see ``anarchon.store.LeaseStore``."""
+class RedisStore(Linked):
+    """One namespace on the server; see ``anarchon.store.LeaseStore``.
 
-    def __init__(self, link: Link, keys: Keys) -> None:
-        self._link = link
-        self._keys = keys
-
-    def __repr__(self) -> str:
-        return f"<RedisStore: {self.label}>"
-
-    @property
-    def label(self) -> str:
-        return self._link.label
-
-    async def open(self) -> None:
-        await self._link.open()
-
-    async def close(self) -> None:
-        await self._link.close()
+    With ``wait_replicas`` nobody is told of a claim, a renewal, a beginning or an end before the
+    replicas have it. A lost claim or end would let its slot run again, a lost beginning its
+    message; a lost renewal would let the promoted replica give away a lease that its holder
+    still trusts, and without waiting the holder on a primary that was cut off would go on
+    renewing there for ever. A lost release only leaves the run to its lapse, and what was
+    registered or pruned is no promise.
+    """
 
     async def claim(self, claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
+        calls = [self._claim(asked) for asked in claims]
+        listed = self._list("LT", ((asked.job, to_millis(asked.slot)) for asked in claims))
+        return await ask(self._link, calls, replies.claim_answer, first=listed, replicated=True)
+
+    def _claim(self, asked: Claim) -> Command:
+        terms = asked.terms
+        return self._call(
+            scripts.CLAIM,
+            asked.job,
+            to_millis(asked.slot),
+            asked.token,
+            asked.mode,
+            asked.instance,
+            terms.lease // MILLISECOND,
+            terms.overlap,
+            terms.max_attempts,
+            terms.begins_as,
+            asked.within // MILLISECOND,
+            "" if terms.start_within is None else terms.start_within // MILLISECOND,
+            "" if asked.after is None else to_millis(asked.after),
+        )
+
+    async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
+        calls = [self._renewal(asked) for asked in renewals]
+        return await ask(self._link, calls, replies.yes_or_no, replicated=True)
+
+    def _renewal(self, asked: Renewal) -> Command:
+        slot, waiting = to_millis(asked.slot), asked.waiting
+        if waiting is None:
+            held = _optional(asked.holder)
+            return self._call(scripts.RENEW, asked.job, slot, asked.token, held)
+        if waiting.nonce is None:
+            return self._call(scripts.MARK, asked.job, slot, asked.token)
+        again = (waiting.nonce, waiting.retry, waiting.delay // MILLISECOND)
+        return self._call(scripts.MARK, asked.job, slot, asked.token, *again)
+
+    async def begin(self, begins: Sequence[Begin]) -> Reply[bool]:
         calls = [
             self._call(
-                scripts.CLAIM,
+                scripts.BEGIN,
                 asked.job,
                 to_millis(asked.slot),
                 asked.token,
-                asked.mode,
-                asked.instance,
-                asked.terms.lease // MILLISECOND,
-                asked.terms.overlap,
-                asked.terms.max_attempts,
-                asked.terms.begins_as,
-                asked.within // MILLISECOND,
+                asked.retry,
+                asked.nonce,
+                asked.holder,
+                asked.message,
             )
-            for asked in claims
+            for asked in begins
         ]
-        listed = self._list("LT", ((asked.job, to_millis(asked.slot)) for asked in claims))
-        return await self._ask(calls, replies.claim_answer, first=listed)
-
-    async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
-        calls = [
-            self._call(scripts.RENEW, asked.job, to_millis(asked.slot), asked.token)
-            for asked in renewals
-        ]
-        return await self._ask(calls, replies.yes_or_no)
+        return await ask(self._link, calls, replies.yes_or_no, replicated=True)
 
     async def finish(self, finishes: Sequence[Finish]) -> Reply[bool]:
         calls = [
@@ -87,11 +103,12 @@ class RedisStore:
                 to_millis(asked.slot),
                 asked.token,
                 asked.state,
-                *(() if asked.detail is None else (asked.detail,)),
+                _optional(asked.nonce),
+                _optional(asked.detail),
             )
             for asked in finishes
         ]
-        return await self._ask(calls, replies.yes_or_no)
+        return await ask(self._link, calls, replies.yes_or_no, replicated=True)
 
     async def release(self, releases: Sequence[Release]) -> Reply[bool]:
         calls = [
@@ -100,7 +117,7 @@ class RedisStore:
             )
             for asked in releases
         ]
-        return await self._ask(calls, replies.yes_or_no)
+        return await ask(self._link, calls, replies.yes_or_no)
 
     async def active(self, jobs: Sequence[Registration]) -> Reply[KnownJob]:
         calls = [
@@ -109,12 +126,12 @@ class RedisStore:
         ]
         # whatever lies there from before a listing that was lost is looked at once
         listed = self._list("NX", ((asked.job, 0) for asked in jobs))
-        return await self._ask(calls, replies.known_job, first=listed)
+        return await ask(self._link, calls, replies.known_job, first=listed)
 
     async def history(self, jobs: Sequence[str], limit: int) -> Reply[Attempt]:
         names = list(dict.fromkeys(jobs)) if limit > 0 else []
         calls = [self._call(scripts.HISTORY, job, limit) for job in names]
-        reply = await self._ask(calls, replies.rows)
+        reply = await ask(self._link, calls, replies.rows)
         kept = [
             replies.attempt(job, row)
             for job, rows in zip(names, reply.answers, strict=True)
@@ -125,10 +142,13 @@ class RedisStore:
 
     async def prune(self, prunes: Sequence[Prune]) -> Reply[int]:
         calls = [
-            self._call(scripts.PRUNE, asked.job, asked.keep, asked.spare // MILLISECOND, _RETENTION)
+            # rounded up: what is spared by a part of a millisecond is spared
+            self._call(
+                scripts.PRUNE, asked.job, asked.keep, -(-asked.spare // MILLISECOND), _RETENTION
+            )
             for asked in prunes
         ]
-        reply = await self._ask(calls, replies.count)
+        reply = await ask(self._link, calls, replies.count)
         await self._forget(to_millis(reply.time))
         return reply
 
@@ -150,18 +170,13 @@ class RedisStore:
     def _list(self, condition: str, scores: Iterable[tuple[str, int]]) -> list[Command]:
         """Return what lists jobs with these scores, where that is new; sent before any call.
 
-        A job may be listed without a record, but not the other way round.
+        A job may be listed without a record. One with a record that is not listed is listed by
+        its next registration: until then its unfinished runs are not forgotten.
         """
         pairs = [part for job, score in scores for part in (score, job)]
         return [("ZADD", self._keys.jobs, condition, *pairs)] if pairs else []
 
-    async def _ask(
-        self, calls: list[Command], read: Callable[[Any], A], first: Sequence[Command] = ()
-    ) -> Reply[A]:
-        """Ask in one trip; each call's reply is a list that begins with the time."""
-        if not calls:
-            ((seconds, micros),) = await self._link.ask([("TIME",)])
-            return Reply(from_millis(int(seconds) * 1000 + int(micros) // 1000), ())
-        heard = (await self._link.ask([*first, *calls]))[len(first) :]
-        time = max(reply[0] for reply in heard)
-        return Reply(from_millis(time), tuple(read(reply[1:]) for reply in heard))
+
+def _optional(text: str | None) -> str:
+    """Tell apart what is not there and what is empty."""
+    return "" if text is None else f"={text}"

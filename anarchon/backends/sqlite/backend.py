@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from datetime import datetime
 from urllib.parse import parse_qsl
 
 from anarchon.backends.sqlite.database import Database, Synchronous
+from anarchon.backends.sqlite.examining import examine
 from anarchon.backends.sqlite.store import SQLiteStore
 from anarchon.clock import SystemClock
 from anarchon.errors import ConfigurationError
+from anarchon.standing import Standing
 
 _PREFIX = "sqlite:///"
 _OPTIONS = ("synchronous",)
@@ -81,6 +84,9 @@ class SQLiteBackend:
 
     def __repr__(self) -> str:
         return f"<SQLiteBackend: {self._path}>"
+
+    async def examine(self, namespace: str) -> Standing:
+        return await asyncio.to_thread(examine, self._path, self.label)
 
     def connect(self, namespace: str) -> SQLiteStore:
         return SQLiteStore(

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 
 from anarchon.backends.sqlite.schema import migrate
-from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from anarchon.errors import OutcomeUnknown, StoreError, StoreRefused, StoreUnavailable
 
 log = logging.getLogger("anarchon.store")
 
@@ -32,6 +32,8 @@ _PASSING = {
     sqlite3.SQLITE_CANTOPEN: "the file cannot be opened or made",
     sqlite3.SQLITE_PROTOCOL: "somebody else holds its locks for too long",
 }
+#: Those of them that last until somebody mends the path or its rights.
+_LASTING = (sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 
 
 class Synchronous(StrEnum):
@@ -159,26 +161,39 @@ class Database:
     @contextmanager
     def _translating(self) -> Iterator[None]:
         try:
-            yield
-        except sqlite3.Error as error:
-            code = _code_of(error)
-            if code != sqlite3.SQLITE_BUSY:
+            with translating(self._path, self.label):
+                yield
+        except StoreError as error:
+            cause = error.__cause__
+            if isinstance(cause, sqlite3.Error) and _code_of(cause) != sqlite3.SQLITE_BUSY:
                 self.close()
-            if code in _PASSING:
-                raise StoreUnavailable(self.label, self._problem(code)) from error
-            raise StoreError(self.label, str(error)) from error
-        except OSError as error:
-            raise StoreUnavailable(self.label, error.strerror or str(error)) from error
-        except (UnicodeError, OverflowError) as error:
-            raise StoreError(self.label, f"a value cannot be kept: {error}") from error
+            raise
 
-    def _problem(self, code: int) -> str:
-        folder = os.path.dirname(self._path)
-        if code == sqlite3.SQLITE_CANTOPEN and not os.path.isdir(folder):
-            return f"the folder {folder} does not exist"
-        if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(self._path):
-            return "it is a folder, not a file"
-        return _PASSING[code]
+
+@contextmanager
+def translating(path: str, label: str) -> Iterator[None]:
+    """Raise our errors for the driver's, about the file of this path."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = _code_of(error)
+        if code in _PASSING:
+            kind = StoreRefused if code in _LASTING else StoreUnavailable
+            raise kind(label, _problem(code, path)) from error
+        raise StoreError(label, str(error)) from error
+    except OSError as error:
+        raise StoreUnavailable(label, error.strerror or str(error)) from error
+    except (UnicodeError, OverflowError) as error:
+        raise StoreError(label, f"a value cannot be kept: {error}") from error
+
+
+def _problem(code: int, path: str) -> str:
+    folder = os.path.dirname(path)
+    if code == sqlite3.SQLITE_CANTOPEN and not os.path.isdir(folder):
+        return f"the folder {folder} does not exist"
+    if code == sqlite3.SQLITE_CANTOPEN and os.path.isdir(path):
+        return "it is a folder, not a file"
+    return _PASSING[code]
 
 
 def _set_patience(connection: sqlite3.Connection, seconds: float) -> None:

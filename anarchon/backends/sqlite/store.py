@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from anarchon import rules
+from anarchon import rules, tracked
 from anarchon.backends.sqlite.database import Database
 from anarchon.backends.sqlite.records import Records
 from anarchon.backends.sqlite.thread import ForkedAway, OwnThread
-from anarchon.backends.steps import answered
 from anarchon.clock import from_millis, to_millis
 from anarchon.errors import StoreError
-from anarchon.rules import JobRecord, Step
+from anarchon.record import JobRecord, Step
 from anarchon.run import Attempt
 from anarchon.store import (
     RETENTION,
+    Begin,
     Claim,
     ClaimAnswer,
     Finish,
@@ -28,7 +28,7 @@ from anarchon.store import (
     Reply,
 )
 
-Q = TypeVar("Q", Claim, Renewal, Finish, Release)
+Q = TypeVar("Q", Claim, Renewal, Begin, Finish, Release)
 A = TypeVar("A")
 T = TypeVar("T")
 
@@ -69,6 +69,11 @@ class SQLiteStore:
     async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
         return await self._call(
             lambda: self._write(lambda records: _run(records, rules.renew, renewals))
+        )
+
+    async def begin(self, begins: Sequence[Begin]) -> Reply[bool]:
+        return await self._call(
+            lambda: self._write(lambda records: _run(records, tracked.begin, begins))
         )
 
     async def finish(self, finishes: Sequence[Finish]) -> Reply[bool]:
@@ -146,19 +151,12 @@ def _run(
     records.load(
         (asked.job for asked in questions), [(asked.job, asked.slot) for asked in questions]
     )
-    return answered(rule, questions, records.time, get=records.get, keep=records.apply, make=make)
+    return records.answers(rule, questions, make=make)
 
 
 def _register(records: Records, jobs: Sequence[Registration]) -> list[KnownJob]:
     records.load((asked.job for asked in jobs), fingerprints=True)
-    return answered(
-        rules.register,
-        jobs,
-        records.time,
-        get=records.get,
-        keep=records.apply,
-        make=JobRecord.made_by,
-    )
+    return records.answers(rules.register, jobs, make=JobRecord.made_by)
 
 
 def _newest(records: Records, jobs: Sequence[str], limit: int) -> list[Attempt]:

@@ -1,12 +1,20 @@
-"""A thread of a store's own, so that a call that waits for a disk never stops the loop."""
+"""A thread of a store's own, so that a call that waits for a disk never stops the loop.
+
+SQLite has locks for the whole process. A child that is forked while one of them is held can
+open no file ever again, so whoever forks waits for the calls that are under way.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TypeVar
+
+from anarchon.threads import native_lock
 
 T = TypeVar("T")
 
@@ -27,6 +35,8 @@ class OwnThread:
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
         self._process = 0
+        self.under_way = native_lock()
+        _ALL.add(self)
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what the call returns; raises what it raises, and ``ForkedAway``."""
@@ -35,13 +45,36 @@ class OwnThread:
             self._process = os.getpid()
         elif self._process != os.getpid():
             raise ForkedAway
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, self._call, call)
 
     async def end(self, last: Callable[[], object]) -> None:
         """Make a last call, which cannot be given up, and let the thread end."""
         executor, self._executor = self._executor, None
         if executor is None or self._process != os.getpid():
             return
-        ended = executor.submit(last)
+        ended = executor.submit(self._call, last)
         executor.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(ended))
+
+    def _call(self, call: Callable[[], T]) -> T:
+        with self.under_way:
+            return call()
+
+
+_ALL: weakref.WeakSet[OwnThread] = weakref.WeakSet()
+_waited_for: list[Lock] = []
+
+
+def _wait_for_calls() -> None:
+    for thread in list(_ALL):
+        thread.under_way.acquire()
+        _waited_for.append(thread.under_way)
+
+
+def _go_on() -> None:
+    while _waited_for:
+        _waited_for.pop().release()
+
+
+os.register_at_fork(before=_wait_for_calls, after_in_parent=_go_on, after_in_child=_go_on)

@@ -15,7 +15,7 @@ import pytest
 
 from anarchon.backends.postgres import PostgresBackend, PostgresStore
 from anarchon.store import ClaimAnswer, Registration
-from tests.contract.questions import claim_of
+from anarchon_contract.leases.questions import claim_of
 from tests.servers import ServersForTests
 from tests.servers.postgres import PostgresServer
 
@@ -39,13 +39,14 @@ class Database:
 
     async def lower_floors(self) -> None:
         """Make jobs that never ran known for a day, so that their last slots may be won."""
-        async with self.admin.transaction():
-            # in the order in which the calls lock them
-            await self.admin.execute("select from anarchon.job order by namespace, job for update")
-            await self.admin.execute(
-                "update anarchon.job j set floor = floor - interval '24 hours'"
-                " where not exists (select from anarchon.attempt a where a.job = j.job)"
-            )
+        # in the order in which the calls lock them, and none that was met since
+        await self.admin.execute(
+            "with locked as materialized"
+            " (select namespace, job from anarchon.job order by namespace, job for update)"
+            " update anarchon.job j set floor = floor - interval '24 hours' from locked l"
+            " where j.namespace = l.namespace and j.job = l.job"
+            " and not exists (select from anarchon.attempt a where a.job = j.job)"
+        )
 
     async def waiter(self, kind: str) -> int:
         """Wait until one session waits for such a lock; return its process id."""

@@ -13,7 +13,7 @@ import pytest
 from anarchon.backends.postgres import PostgresStore
 from anarchon.run import RunState
 from anarchon.store import Finish, Outcome, Prune, Registration, Release, Renewal
-from tests.contract.questions import claim_of
+from anarchon_contract.leases.questions import claim_of
 from tests.unit.postgres.conftest import NAMESPACE
 
 SECOND = timedelta(seconds=1)
@@ -47,7 +47,9 @@ async def test_one_wins_each_slot_at_any_default_isolation_level(database, conne
 async def test_a_snapshot_older_than_the_lock_is_refused(database, store, due):
     await database.admin.execute("begin isolation level repeatable read")
     with pytest.raises(asyncpg.PostgresError) as raised:
-        await database.admin.fetch("select * from anarchon.renew($1, '{}', '{}', '{}')", NAMESPACE)
+        await database.admin.fetch(
+            "select * from anarchon.prune($1, '{}', '{}', '{}', 1)", NAMESPACE
+        )
     await database.admin.execute("rollback")
 
     assert raised.value.sqlstate == "AN001"
@@ -61,10 +63,11 @@ async def test_a_commit_is_waited_for_even_where_the_database_does_not(
 ):
     async with database.admin.transaction():
         await database.admin.execute(f"set local synchronous_commit = {wanted}")
-        renewed = await database.admin.fetch(
-            "select * from anarchon.renew($1, array['a'], array[0], array['t'])", NAMESPACE
+        released = await database.admin.fetch(
+            "select * from anarchon.release($1, array['a'], array[0], array['t'], array[true])",
+            NAMESPACE,
         )
-        assert [row["answer"] for row in renewed] == [False]
+        assert [row["answer"] for row in released] == [False]
         assert await database.admin.fetchval("show synchronous_commit") == used
 
 
@@ -103,3 +106,38 @@ async def test_calls_of_all_kinds_in_any_order_do_not_deadlock(connect, database
 
     assert wins
     assert set(wins.values()) == {1}
+
+
+async def test_a_lease_that_lapses_while_its_renewal_waits_for_a_lock_is_not_renewed(
+    database, store, due
+):
+    """The time is read where the lock is held: what was true when it was asked may not be."""
+    lease = timedelta(milliseconds=250)
+    (won,) = (await store.claim([claim_of(due, "t", job="a", lease=lease)])).answers
+    assert won.outcome is Outcome.WON
+    await store.renew([Renewal("a", due, "t")])
+
+    async with database.admin.transaction():
+        await database.admin.execute("select from anarchon.job where job = 'a' for update")
+        waiting = asyncio.create_task(store.renew([Renewal("a", due, "t")]))
+        await database.admin.execute("select pg_sleep(0.6)")
+        assert not waiting.done()
+
+    assert (await waiting).answers == (False,)
+
+
+async def test_a_claim_that_becomes_late_while_it_waits_for_a_lock_does_not_win(
+    database, store, due
+):
+    """As a renewal: the time of its answer decides."""
+    time = (await store.active(())).time
+    claim = claim_of(due, "t", job="a", within=time - due + timedelta(milliseconds=900))
+
+    async with database.admin.transaction():
+        await database.admin.execute("select from anarchon.job where job = 'a' for update")
+        waiting = asyncio.create_task(store.claim([claim]))
+        await database.admin.execute("select pg_sleep(1.2)")
+        assert not waiting.done()
+
+    (answer,) = (await waiting).answers
+    assert answer.outcome is Outcome.LATE

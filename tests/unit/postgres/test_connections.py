@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -12,7 +13,7 @@ import pytest
 from anarchon.backends.postgres import PostgresBackend
 from anarchon.errors import OutcomeUnknown, StoreUnavailable
 from anarchon.store import Outcome, Renewal
-from tests.contract.questions import claim_of
+from anarchon_contract.leases.questions import claim_of
 from tests.servers import ServersForTests
 from tests.servers.postgres import PostgresServer
 from tests.unit.postgres.conftest import NAMESPACE, Database, let_the_loop_run
@@ -168,14 +169,17 @@ class TestOfItsOwn:
         await store.close()
 
     async def test_what_was_acknowledged_outlives_a_kill(self, own):
-        store = PostgresBackend(own.url()).connect(NAMESPACE)
-        await store.open()
         root = await asyncpg.connect(own.url())
         await root.execute("alter system set synchronous_commit = off")
-        await root.execute("select pg_reload_conf()")
         await root.close()
+        # a server that is told to read its settings again does so in the midst of a claim, too
+        own.restart()
+        store = PostgresBackend(own.url()).connect(NAMESPACE)
+        await store.open()
         now = (await store.active(())).time
-        won = (await store.claim([claim_of(now, "t", job="a")])).answers
+        # a loaded machine takes its time to start a server
+        lasts = claim_of(now, "t", job="a", lease=timedelta(minutes=5))
+        won = (await store.claim([lasts])).answers
 
         own.kill()
         own.start()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 from anarchon.backends.postgres import PostgresBackend
-from anarchon.run import RunState
-from anarchon.store import Finish, Mode, Outcome, Prune, Registration, Release, Renewal
-from tests.contract.questions import claim_of
+from anarchon.run import Overlap, RunState
+from anarchon.store import Finish, Mode, Outcome, Prune, Registration, Release, Renewal, Waiting
+from anarchon_contract.leases.questions import begin_of, claim_of, tracked_claim_of
 from tests.unit.postgres.conftest import NAMESPACE, let_the_loop_run
 
 SECOND = timedelta(seconds=1)
@@ -47,11 +48,13 @@ async def test_whoever_loses_writes_nothing(database, store, connect, due, claim
     await store.finish([Finish("b", due, "t", RunState.SUCCESS)])
     await claim(store, due, "t", "c")
     await claim(store, due + SECOND, "u", "c")
+    await claim(store, due, "t", "e")
     losing = [
         (claim_of(due, "other", job="a"), Outcome.RUNNING),
         (claim_of(due, "other", job="b"), Outcome.DONE),
         (claim_of(due + SECOND, "other", job="c"), Outcome.OVERLAP),
         (claim_of(due, "other", job="d", mode=Mode.TAKEOVER), Outcome.NONE),
+        (claim_of(due + SECOND, "other", job="e", after=due - SECOND), Outcome.DONE),
     ]
     loser = await connect()
 
@@ -77,6 +80,8 @@ async def test_a_call_is_one_statement(store, due):
     calls = (
         lambda: store.claim([claim_of(due, "t", job=job) for job in (*jobs, "new")]),
         lambda: store.renew([Renewal(job, due, "t") for job in jobs]),
+        lambda: store.renew([Renewal(job, due, "t", waiting=Waiting()) for job in jobs]),
+        lambda: store.begin([begin_of(due, "t", job=job) for job in jobs]),
         lambda: store.finish([Finish(job, due, "t", RunState.SUCCESS) for job in "ab"]),
         lambda: store.release([Release(job, due, "t") for job in "cd"]),
         lambda: store.active([Registration(job, "v1") for job in jobs]),
@@ -108,7 +113,16 @@ async def test_rows_are_found_by_their_index_even_if_the_session_began_with_no_r
         "set auto_explain.log_nested_statements = on; set client_min_messages = log"
     )
 
+    tracked = [tracked_claim_of(due + SECOND, "u", job=job) for job in jobs[2:4]]
+    newer = [replace(asked, terms=replace(asked.terms, overlap=Overlap.ALLOW)) for asked in tracked]
     await store.claim([claim_of(due + SECOND, "u", job=job) for job in jobs[:2]])
+    await store.claim(newer)
+    marks = [Renewal(job, due + SECOND, "u", waiting=Waiting()) for job in jobs[2:4]]
+    assert all((await store.renew(marks)).answers)
+    begins = [begin_of(due + SECOND, "u", job=job) for job in jobs[2:4]]
+    assert all((await store.begin(begins)).answers)
+    retries = [replace(mark, waiting=Waiting("n", 1)) for mark in marks]
+    assert all((await store.renew(retries)).answers)
     await store.renew([Renewal(job, due, "t") for job in jobs[:2]])
     await store.finish([Finish(job, due, "t", RunState.SUCCESS) for job in jobs[:2]])
     await store.active([Registration(job, "v1") for job in jobs[:2]])

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 from redis import Redis
 
-from anarchon.backends.redis import RedisBackend, RedisStore, scripts
+from anarchon.backends.redis import RedisBackend, RedisStore
 from anarchon.backends.redis.keys import Keys
 from anarchon.clock import SystemClock
 from anarchon.errors import StoreUnavailable
@@ -136,11 +136,8 @@ async def test_a_server_that_forgot_its_scripts_is_told_them(store, admin, due):
 
 async def test_of_a_batch_cut_by_a_flush_each_member_runs_once(store, admin, due):
     """The members before it are not asked again, which the history would show."""
-    before, after = (
-        store._call(scripts.CLAIM, job, *arguments)
-        for job, arguments in (("a", _arguments(due)), ("b", _arguments(due)))
-    )
-    renewal = store._call(scripts.RENEW, "b", _arguments(due)[0], "t")
+    before, after = (store._claim(claim_of(due, job)) for job in "ab")
+    renewal = store._renewal(Renewal("b", due, "t"))
     await store.claim([claim_of(due, "c")])
 
     first, _, second, third = await store._link.ask([before, ("SCRIPT", "FLUSH"), after, renewal])
@@ -149,11 +146,6 @@ async def test_of_a_batch_cut_by_a_flush_each_member_runs_once(store, admin, due
     assert admin.info("commandstats")["cmdstat_evalsha"]["calls"] >= 4
     history = await store.history(["a", "b"], 10)
     assert [(attempt.job, attempt.attempt) for attempt in history.answers] == [("b", 1), ("a", 1)]
-
-
-def _arguments(due: datetime) -> tuple[str | int, ...]:
-    slot = int(due.timestamp() * 1000)
-    return (slot, "t", "scheduled", "web-1", 3_600_000, "skip", 3, "running", 3_600_000)
 
 
 async def test_a_batch_is_one_trip(store, admin, due):

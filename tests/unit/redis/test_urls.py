@@ -168,8 +168,40 @@ def test_an_at_sign_may_stand_in_a_password_of_the_query():
 
 
 def test_an_unknown_option_is_named_with_those_there_are():
-    with pytest.raises(ConfigurationError, match=r"'wait_replicas'.*socket_timeout"):
-        RedisBackend("redis://h?wait_replicas=1")
+    with pytest.raises(ConfigurationError, match=r"'wait_replica'.*socket_timeout.*wait_replicas"):
+        RedisBackend("redis://h?wait_replica=1")
+
+
+@pytest.mark.parametrize(
+    ("query", "replicas"),
+    [("", 0), ("?wait_replicas=0", 0), ("?wait_replicas=2", 2), ("?db=3&wait_replicas=1", 1)],
+)
+def test_replicas_are_waited_for_where_the_url_says_so(query, replicas):
+    settings = read_url(f"redis://h{query}")
+
+    assert settings.wait_replicas == replicas
+    assert "wait_replicas" not in settings.options
+
+
+@pytest.mark.parametrize("given", ["", "-1", "one", "1.5", "+1", "%C2%B2", "1&wait_replicas="])
+def test_a_number_of_replicas_that_is_none_is_refused_with_what_to_write(given):
+    with pytest.raises(ConfigurationError, match="such as 1") as raised:
+        RedisBackend(f"redis://u:secret@h?wait_replicas={given}")
+
+    assert raised.value.option == "wait_replicas"
+    assert "secret" not in str(raised.value)
+
+
+def test_replicas_are_waited_for_where_the_argument_says_so():
+    backend = RedisBackend("redis://h?wait_replicas=1", wait_replicas=2)
+
+    assert backend._settings.wait_replicas == 2
+
+
+@pytest.mark.parametrize("given", [-1, 1.0, True, "one"])
+def test_an_argument_that_is_no_number_of_replicas_is_refused(given):
+    with pytest.raises(ConfigurationError, match="such as 1"):
+        RedisBackend("redis://h", wait_replicas=given)
 
 
 def test_an_option_of_tls_says_which_scheme_it_needs():

@@ -30,5 +30,20 @@ def test_an_absent_server_that_is_required_fails(
 ) -> None:
     monkeypatch.setenv("ANARCHON_REQUIRE_BACKENDS", "postgres")
 
-    with pytest.raises(pytest.fail.Exception, match="postgres-18: no network"):
+    # a skip would go through, and count as skipped
+    either = (pytest.fail.Exception, pytest.skip.Exception)
+    with pytest.raises(either, match="postgres-18: no network") as told:
         without.get("postgres-18")
+    assert told.type is pytest.fail.Exception
+
+
+def test_what_may_vanish_from_its_source_is_required_by_its_name_alone(
+    monkeypatch: pytest.MonkeyPatch, without: ServersForTests
+) -> None:
+    monkeypatch.setenv("ANARCHON_REQUIRE_BACKENDS", "all,redis")
+    with pytest.raises(pytest.skip.Exception, match=r"redis-8\.6: no network"):
+        without.get("redis-8.6")
+
+    monkeypatch.setenv("ANARCHON_REQUIRE_BACKENDS", "redis-8.6")
+    with pytest.raises(pytest.fail.Exception, match=r"redis-8\.6: no network"):
+        without.get("redis-8.6")

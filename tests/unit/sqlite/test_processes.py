@@ -10,7 +10,7 @@ from collections import Counter
 from datetime import timedelta
 
 from anarchon.clock import to_millis
-from tests.contract.questions import Asker
+from anarchon_contract.leases.questions import Asker
 
 CONTENDER = """
 import asyncio, json, random, sys
@@ -19,7 +19,7 @@ from anarchon.backends import open_backend
 from anarchon.clock import from_millis
 from anarchon.run import RunState
 from anarchon.store import Finish, Outcome
-from tests.contract.questions import claim_of
+from anarchon_contract.leases.questions import claim_of
 
 async def main(url, number, first):
     store = open_backend(url).connect("default")

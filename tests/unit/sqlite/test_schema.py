@@ -9,7 +9,7 @@ import pytest
 
 from anarchon.backends.sqlite import SQLiteBackend, schema
 from anarchon.errors import SchemaMismatch, StoreError
-from tests.contract.questions import Asker
+from anarchon_contract.leases.questions import Asker
 
 
 def _tables(path) -> set[str]:

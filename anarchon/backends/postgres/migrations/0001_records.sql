@@ -10,6 +10,7 @@ create table job (
     namespace text collate "C" not null,
     job text collate "C" not null,
     floor timestamptz not null,
+    newest timestamptz not null,
     fence bigint not null default 0,
     primary key (namespace, job)
 ) with (fillfactor = 70);
@@ -24,7 +25,9 @@ create table edition (
     primary key (namespace, job, fingerprint)
 ) with (fillfactor = 70);
 
--- Claimed slots, and the marks of skipped ones. No index may hold expires: each renewal would
+-- Claimed slots, and the marks of skipped ones. A run is busy until it expires: until its lease
+-- lapses, or what is queued may be begun no more. The last columns are of tracked runs; who
+-- began one, and when, stands in its attempt. No index may hold expires: each renewal would
 -- then write to every index of the table, and leave a dead entry in it.
 create table run (
     namespace text collate "C" not null,
@@ -43,10 +46,16 @@ create table run (
     fence bigint not null,
     started timestamptz not null,
     spent text[] not null default '{}',
+    start_within bigint,
+    deadline timestamptz,
+    retry bigint not null default 0,
+    nonce text,
+    holder text,
     primary key (namespace, job, slot)
 ) with (fillfactor = 70);
 
-create index run_unfinished on run (namespace, job, slot) where state in ('claimed', 'running');
+create index run_unfinished on run (namespace, job, slot)
+    where state in ('claimed', 'queued', 'running');
 
 create table attempt (
     namespace text collate "C" not null,
@@ -59,6 +68,9 @@ create table attempt (
     started timestamptz not null,
     ended timestamptz,
     detail text,
+    worker text,
+    message text,
+    begun timestamptz,
     primary key (namespace, job, slot, attempt)
 ) with (fillfactor = 85);
 
@@ -100,6 +112,19 @@ begin
     for v_job in select distinct u.name collate "C" from unnest(p_jobs) as u (name) order by 1 loop
         perform from job j where j.namespace = p_namespace and j.job = v_job for update;
     end loop;
+end $$;
+
+-- Make the records that are missing, and say of which jobs. The call that made one sets its
+-- floor and newest slot to the time that it reads under the locks, and nobody else sees it before.
+create function make_records(p_namespace text, p_jobs text[]) returns setof text
+language plpgsql as $$
+begin
+    return query insert into job as j (namespace, job, floor, newest)
+    select p_namespace, u.name, timestamptz 'infinity', timestamptz 'infinity'
+    from unnest(p_jobs) as u (name)
+    order by u.name collate "C"
+    on conflict do nothing
+    returning j.job;
 end $$;
 
 create function close_attempt(

@@ -1,0 +1,1 @@
+"""The suite for stores that keep leases; import all of ``suite`` to run it."""

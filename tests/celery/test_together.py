@@ -1,0 +1,174 @@
+"""Messages of one moment, which go to a Redis broker in one flight."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib.metadata import version
+from typing import Any
+
+import pytest
+from celery import Celery
+from celery.signals import after_task_publish
+from redis import Redis
+
+from anarchon_celery.broker import Broker
+from anarchon_celery.publisher import CeleryPublisher
+from tests.celery.project import make_app
+from tests.celery.runs import publisher_of, run, taken
+from tests.servers import ServersForTests
+from tests.servers.redis import RedisServer
+
+KOMBU = tuple(map(int, version("kombu").split(".")[:2]))
+pytestmark = pytest.mark.skipif(KOMBU < (5, 7), reason="kombu 5.7 made it possible")
+
+
+@pytest.fixture
+def server(servers: ServersForTests) -> Iterator[RedisServer]:
+    server = servers.start("redis-8.0")
+    assert isinstance(server, RedisServer)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def app(server: RedisServer) -> Celery:
+    return make_app(server.url())
+
+
+@pytest.fixture
+def publisher(app: Celery) -> CeleryPublisher:
+    """One that has sent before, so that the queue is declared."""
+    publisher = publisher_of(app, args=["x"])
+    publisher.publish(run())
+    taken(app)
+    return publisher
+
+
+def flights(server: RedisServer, work: Any) -> int:
+    """Return how often the server was written to while this was done."""
+    with Redis(port=server.port, decode_responses=True) as admin:
+        before = admin.info("stats")["total_reads_processed"]
+        work()
+        after = admin.info("stats")["total_reads_processed"]
+    return int(after) - int(before) - 1
+
+
+def all_taken(app: Celery) -> list[str]:
+    """Return the ids of all messages in the queue, oldest first."""
+    with app.connection_for_read() as connection:
+        channel: Any = connection.default_channel
+        client = channel.client
+        bodies = client.lrange("celery", 0, -1)
+        client.delete("celery")
+    return [json.loads(body)["headers"]["id"] for body in reversed(bodies)]
+
+
+def test_they_are_one_flight_and_keep_their_order(
+    app: Celery, publisher: CeleryPublisher, server: RedisServer
+) -> None:
+    ids: list[str] = []
+
+    def send() -> None:
+        with publisher.way.together():
+            ids.extend(publisher.publish(run(token=f"t{n}")) for n in range(50))
+
+    # the server reads 16 kB a time
+    assert flights(server, send) < 10
+    assert all_taken(app) == ids
+    assert len(set(ids)) == 50
+
+
+def test_a_message_alone_goes_as_it_ever_did(
+    app: Celery, publisher: CeleryPublisher, server: RedisServer
+) -> None:
+    sent = publisher.publish(run())
+
+    assert taken(app).headers["id"] == sent
+
+
+def test_each_is_the_message_that_it_is_when_it_goes_alone(
+    app: Celery, publisher: CeleryPublisher
+) -> None:
+    publisher.publish(run())
+    alone = taken(app)
+    with publisher.way.together():
+        publisher.publish(run())
+    together = taken(app)
+
+    own = {"id", "root_id"}
+    assert _without(together.headers, own) == _without(alone.headers, own)
+    assert together.payload == alone.payload
+    assert set(together.properties) == set(alone.properties)
+    assert together.properties["delivery_info"] == alone.properties["delivery_info"]
+
+
+def _without(headers: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in headers.items() if name not in names}
+
+
+def test_the_signals_of_each_are_sent(app: Celery, publisher: CeleryPublisher) -> None:
+    told: list[str] = []
+
+    def hear(headers: dict[str, Any], **_: object) -> None:
+        told.append(headers["id"])
+
+    after_task_publish.connect(hear)
+    try:
+        with publisher.way.together():
+            ids = [publisher.publish(run(token=f"t{n}")) for n in range(3)]
+    finally:
+        after_task_publish.disconnect(hear)
+
+    assert told == ids
+
+
+def test_a_broker_that_goes_away_in_between_is_an_error_and_then_used_again(
+    app: Celery, publisher: CeleryPublisher, server: RedisServer
+) -> None:
+    with ExitStack() as together:
+        together.enter_context(publisher.way.together())
+        publisher.publish(run())
+        server.kill()
+        with pytest.raises(Exception, match="uncertain"):
+            together.close()
+    server.start()
+
+    with publisher.way.together():
+        sent = publisher.publish(run())
+
+    assert all_taken(app)[-1] == sent
+
+
+def test_one_that_cannot_be_made_keeps_no_other_from_going(
+    app: Celery, publisher: CeleryPublisher
+) -> None:
+    odd = publisher_of(app, args=[object()])
+    odd._broker = odd.way = publisher.way
+
+    with publisher.way.together():
+        first = publisher.publish(run(token="a"))
+        with pytest.raises(Exception, match=r"JSON"):
+            odd.publish(run(token="b"))
+        last = publisher.publish(run(token="c"))
+
+    assert all_taken(app) == [first, last]
+    assert publisher.publish(run(token="d"))
+
+
+def test_where_nothing_is_published_nothing_is_reached(server: RedisServer) -> None:
+    broker = Broker(make_app(server.url()))
+    server.kill()
+
+    with broker.together():
+        pass
+
+
+def test_only_what_waits_for_the_end_can_be_taken_back(publisher: CeleryPublisher) -> None:
+    with publisher.way.together() as piece:
+        publisher.publish(run())
+        assert piece.is_held_back
+
+    at_once = publisher_of(make_app("memory://"))
+    with at_once.way.together() as piece:
+        at_once.publish(run())
+        assert not piece.is_held_back

@@ -1,0 +1,3 @@
+"""What `anarchon_contract` has in this module, on every store."""
+
+from anarchon_contract.leases.test_moments import *  # noqa: F403
