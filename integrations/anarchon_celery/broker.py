@@ -132,7 +132,16 @@ class Broker:
         except BaseException:
             _abandon(connection)
             raise
-        return connection, self._app.amqp.Producer(channel, auto_declare=False)
+        producer: Any = self._app.amqp.Producer(channel, auto_declare=False)
+        producer.maybe_declare = functools.partial(_declare, connection, producer.maybe_declare)
+        return connection, producer
+
+
+def _declare(connection: Any, declare: Callable[..., object], entity: Any, **retry: Any) -> object:
+    """Declare an entity unless this connection has; kombu copies each before it looks."""
+    if entity.can_cache_declaration and hash(entity) in connection.declared_entities:
+        return False
+    return declare(entity, **retry)
 
 
 def _bounds(driver: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from celery import Celery, beat, signals
 from celery.beat import BeatLazyFunc
+from kombu import Queue
 from kombu.transport.memory import Channel
 
 from anarchon import At
@@ -66,6 +67,22 @@ def test_each_message_has_an_id_of_its_own(app: Celery) -> None:
     publisher = publisher_of(app)
 
     assert publisher.publish(run()) != publisher.publish(run())
+
+
+def test_what_a_message_needs_is_declared_before_the_first_and_not_looked_at_again(
+    app: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = publisher_of(app)
+    publisher.publish(run())
+    bound: list[object] = []
+    monkeypatch.setattr(Queue, "bind", lambda queue, channel: bound.append(queue))
+
+    publisher.publish(run())
+
+    assert bound == []
+    monkeypatch.undo()
+    for _ in range(2):
+        taken(app)
 
 
 def test_a_task_id_of_the_users_is_kept(app: Celery) -> None:

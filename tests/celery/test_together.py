@@ -1,16 +1,19 @@
 """Messages of one moment, which go to a Redis broker in one flight."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
 import pytest
-from celery import Celery
+from celery import Celery, Signature
 from celery.signals import after_task_publish
 from redis import Redis
 
+from anarchon.message import HEADER, mapping_of
 from anarchon_celery.broker import Broker
 from anarchon_celery.publisher import CeleryPublisher
 from tests.celery.project import make_app
@@ -19,6 +22,8 @@ from tests.servers import ServersForTests
 from tests.servers.redis import RedisServer
 
 KOMBU = tuple(map(int, version("kombu").split(".")[:2]))
+#: An id, and for how long a message is still good.
+OWN = rb'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?<="expiration": ")\d+'
 pytestmark = pytest.mark.skipif(KOMBU < (5, 7), reason="kombu 5.7 made it possible")
 
 
@@ -100,6 +105,48 @@ def test_each_is_the_message_that_it_is_when_it_goes_alone(
     assert together.payload == alone.payload
     assert set(together.properties) == set(alone.properties)
     assert together.properties["delivery_info"] == alone.properties["delivery_info"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"queue": "other", "priority": 7},
+        {"exchange": "celery", "routing_key": "celery"},
+        {"serializer": "yaml", "compression": "zlib"},
+        {"expires": datetime(2031, 1, 1, tzinfo=UTC), "time_limit": 5, "ignore_result": True},
+        {"headers": {"trace": "x"}, "shadow": "shown", "link": Signature("proj.note", args=("y",))},
+    ],
+    ids=lambda options: ",".join(options) or "none",
+)
+def test_each_is_byte_for_byte_what_apply_async_sends(
+    app: Celery, server: RedisServer, options: dict[str, Any]
+) -> None:
+    args: Any = ["x", {"nested": [1, None]}]
+    publisher = publisher_of(app, args=args, options=options)
+    context = run()
+    with publisher.way.together():
+        publisher.publish(context)
+        publisher.publish(context)
+
+    headers = {
+        **options.get("headers", {}),
+        "celery_beat_task": True,
+        "periodic_task_name": "job",
+        HEADER: mapping_of(context),
+    }
+    app.tasks["proj.note"].apply_async(args, {}, **{**options, "headers": headers})
+
+    first, second, plain = _raw(server)
+    assert first == second == plain
+
+
+def _raw(server: RedisServer) -> list[bytes]:
+    """Return the messages of all queues as they lie there, but for what no two have in common."""
+    with Redis(port=server.port) as client:
+        queues = [key for key in client.scan_iter() if client.type(key) == b"list"]
+        bodies = [body for key in queues for body in client.lrange(key, 0, -1)]
+    return [re.sub(OWN, b"own", body) for body in reversed(bodies)]
 
 
 def _without(headers: dict[str, Any], names: set[str]) -> dict[str, Any]:
