@@ -53,8 +53,7 @@ class Plan:
 def settle(cluster: Cluster, way_of: Callable[[int], Way], broker: str | None = None) -> None:
     """Make the places: half of them start with an earlier commit, most have a clock that lies.
 
-    A store that the earlier commit does not know meets our code only. ``way_of`` gives the way of
-    each place, by its number from 0.
+    ``way_of`` gives the way of each place, by its number from 0.
     """
     earlier = ask_or_skip(
         "the earlier commit", lambda: released.unpack(cluster.folder / "released")
@@ -66,7 +65,7 @@ def settle(cluster: Cluster, way_of: Callable[[int], Way], broker: str | None = 
         clock = None
         if library is not None and number % PLACES_OF_A_KIND != 0:
             clock = WallClock(library, cluster.folder / f"clock{number}")
-        other_code = earlier if number % 2 and cluster.store.is_known_earlier else None
+        other_code = earlier if number % 2 else None
         way = way_of(number)
         cluster.add(kind, way, broker=broker, wall_clock=clock, other_code=other_code)
 

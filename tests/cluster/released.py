@@ -11,10 +11,10 @@ import pytest
 
 from tests.servers import Unavailable
 
-#: What the other half of the instances runs: the same formats of every store as ours, and yet
-#: other rules of the claim, as while a release is rolled out. It moves on when a format changes,
-#: and to the last release once there is one.
-COMMIT = "9ed1651fd4fd1a94a00fb07192d496c39e577fdc"
+#: What the other half of the instances runs, as while a release is rolled out: code with the same
+#: formats of every store as ours. It moves on when a format changes, and to the last release once
+#: there is one. This is the tree of a commit, which stays what it is where history is replayed.
+TREE = "936ab99a7f3f6b3a7879a9dc215bf6138e272fab"
 _ROOT = Path(__file__).parents[2]
 _PACKAGES = ("anarchon", "anarchon_beat", "integrations")
 
@@ -25,16 +25,16 @@ def unpack(folder: Path) -> str:
     A shallow clone skips the test, even where all is required: it was made without history on
     purpose. Raises `Unavailable` where the commit is not there otherwise.
     """
-    command = ["git", "-C", str(_ROOT), "archive", COMMIT, *_PACKAGES]
+    command = ["git", "-C", str(_ROOT), "archive", TREE, *_PACKAGES]
     try:
         archive = subprocess.run(command, capture_output=True, check=True).stdout
     except FileNotFoundError:
         raise Unavailable("there is no git to take an earlier commit from") from None
     except subprocess.CalledProcessError as error:
         if (_ROOT / ".git" / "shallow").exists():
-            pytest.skip(f"a shallow clone: `git fetch --unshallow` brings {COMMIT[:7]} into it")
+            pytest.skip(f"a shallow clone: `git fetch --unshallow` brings {TREE[:7]} into it")
         said = error.stderr.decode().strip()
-        raise Unavailable(f"{COMMIT[:7]} is not in this clone: {said}") from None
+        raise Unavailable(f"{TREE[:7]} is not in this clone: {said}") from None
     with tarfile.open(fileobj=io.BytesIO(archive)) as content:
         content.extractall(folder, filter="data")
     return f"{folder}:{folder / 'integrations'}"

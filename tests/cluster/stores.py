@@ -42,8 +42,6 @@ class Store(ABC):
     #: An instance's own wall clock may then show what it likes.
     has_its_own_clock = True
     keeps_leases = True
-    #: The code of the earlier commit can open it.
-    is_known_earlier = True
 
     @abstractmethod
     def url(self, host: str, port: int) -> str:
@@ -163,8 +161,6 @@ async def _end_all_tasks() -> None:
 class LibSQLStore(_ServerStore):
     """A libSQL server, which forgets nothing when it is killed, as the machine stays up."""
 
-    is_known_earlier = False
-
     def __init__(self, servers: ServersForTests, folder: Path, name: str) -> None:
         server = servers.start(name)
         assert isinstance(server, SqldServer)
@@ -242,14 +238,12 @@ class SQLiteStore(Store):
 
 class _ClaimStore(_ServerStore):
     keeps_leases = False
-    is_known_earlier = False
 
 
 class RedisClaimStore(RedisStore):
     """A Redis in one of its modes without leases."""
 
     keeps_leases = False
-    is_known_earlier = False
 
     def __init__(self, servers: ServersForTests, folder: Path, name: str) -> None:
         server, _, self._mode = name.partition(" ")

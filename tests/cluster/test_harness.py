@@ -101,7 +101,7 @@ def without_the_library(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def without_the_commit(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(released, "COMMIT", "f" * 40)
+    monkeypatch.setattr(released, "TREE", "f" * 40)
     chaos.settle(cluster, lambda number: Straight(None))
 
 
