@@ -12,6 +12,9 @@ from pathlib import Path
 _PREFIX = "anarchon-servers-"
 _LOCK = "alive"
 _SWEEP_AFTER = 60.0
+#: Memory first, where there is plenty of it: on a disk that others keep busy a write may take
+#: seconds, and sqld ends a transaction that takes five.
+_MEMORY, _PLENTY = "/dev/shm", 4 << 30
 
 
 class TemporaryFolder:
@@ -56,9 +59,11 @@ def _link_or_copy_file(source: str, target: str) -> None:
 
 
 def _reachable_parents() -> Iterator[Path]:
-    for candidate in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
+    for candidate in (_MEMORY, tempfile.gettempdir(), "/tmp", "/var/tmp"):
         path = Path(candidate)
-        if path.is_dir() and os.access(path, os.W_OK) and is_reachable_by_others(path):
+        if not (path.is_dir() and os.access(path, os.W_OK) and is_reachable_by_others(path)):
+            continue
+        if candidate != _MEMORY or shutil.disk_usage(path).free >= _PLENTY:
             yield path
 
 
