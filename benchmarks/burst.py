@@ -72,19 +72,6 @@ def _peers(stores: Stores, broker: str) -> list[Entrant]:
     return [lambda contestant=contestant: contestant for contestant in found]  # type: ignore[misc]
 
 
-def _measure(
-    bursts: Bursts,
-    jobs: int,
-    instances: tuple[int, ...],
-    theirs: list[Entrant],
-    ours: list[Entrant],
-) -> list[Result]:
-    return [
-        *(bursts.flat_out(jobs, number) for number in instances),
-        *(bursts.measure(entrant, jobs) for entrant in (*theirs, *ours)),
-    ]
-
-
 def _rows(found: list[Result], *, is_goal: bool) -> Iterator[Row]:
     limits = {result.instances: result for result in found if result.name == "flat out"}
     theirs = [one for one in found if _is_a_peer(one)]

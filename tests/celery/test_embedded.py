@@ -134,7 +134,9 @@ def write(
     )
 
 
-@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize(
+    "pool", ["prefork", "threads", "gevent", pytest.param("solo", marks=pytest.mark.soak)]
+)
 def test_a_worker_runs_the_schedule_and_does_its_tasks(pool: str, workers: Workers) -> None:
     worker = workers.start(*POOLS[pool])
     workers.read(3 * 6)

@@ -95,7 +95,13 @@ def test_a_worker_that_cannot_find_its_store_does_not_start(
 
 
 @pytest.mark.parametrize(
-    ("pool", "most"), [("prefork", 2 + 2), ("threads", 2), ("gevent", 2)], ids=str
+    ("pool", "most"),
+    [
+        ("prefork", 2 + 2),
+        pytest.param("threads", 2, marks=pytest.mark.soak),
+        ("gevent", 2),
+    ],
+    ids=str,
 )
 def test_a_main_process_has_two_connections_at_most_and_a_child_one(
     redis_broker: RedisServer,

@@ -15,7 +15,13 @@ from tests.cluster.true_time import now
 from tests.cluster.ways import Straight
 
 
-@pytest.fixture(params=["redis-8.0", "postgres-18", "sqlite"])
+@pytest.fixture(
+    params=[
+        "redis-8.0",
+        pytest.param("postgres-18", marks=pytest.mark.soak),
+        pytest.param("sqlite", marks=pytest.mark.soak),
+    ]
+)
 def cluster(request, servers, tmp_path) -> Iterator[Cluster]:
     # its own: the queue of another test would be found on a shared one
     broker = servers.start("redis-8.0")

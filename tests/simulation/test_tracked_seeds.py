@@ -20,7 +20,7 @@ from anarchon.store import Begin, Renewal, Waiting
 from tests.simulation.tracked_plans import TrackedPlan, TrackedReport, problems_of
 
 #: Seeds of a plain run of the tests, and how many of them go into one test.
-SEEDS, TOGETHER = 40, 10
+SEEDS, TOGETHER = 30, 10
 
 
 @pytest.fixture(autouse=True)

@@ -45,7 +45,3 @@ class Names:
     def runs(self, job: str) -> str:
         """Return the subject of a job's history."""
         return f"{self._space}.run.{token_of(job)}"
-
-    def owns_runs(self, subject: str) -> bool:
-        """Tell whether a subject is that of a job's history in this namespace."""
-        return subject.startswith(f"{self._space}.run.")

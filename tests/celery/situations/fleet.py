@@ -66,11 +66,6 @@ class Process:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    @property
-    def stands_still(self) -> bool:
-        stat = Path(f"/proc/{self.pid}/stat").read_text()
-        return stat.rpartition(")")[2].split()[0] == "T"
-
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
