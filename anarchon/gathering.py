@@ -216,8 +216,7 @@ class Gatherer(Generic[Q, A]):
     async def _narrow_down(self, batch: list[_Asked[Q, A]], error: StoreError) -> StoreError | None:
         if len(batch) == 1 or isinstance(error, SchemaMismatch):
             for asked in batch:
-                if not asked.answer.done():
-                    asked.answer.set_exception(error)
+                asked.fail(error)
             return None
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):

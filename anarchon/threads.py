@@ -92,8 +92,9 @@ class OSThread:
     def start(self) -> None:
         """Start it; raises ``RuntimeError`` where the system has no room for another."""
         if not _has_greenlets():
-            self._thread = threading.Thread(target=self._live, name=self._name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._live, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
             return
         # The first hub of a process imports its loop, and gevent's import lock wants a hub:
         # two threads that do this at the same time wait for each other for ever.

@@ -8,7 +8,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor as Threads
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ _PAUSES = 0.1, 5.0
 class Ending:
     """How an attempt ended; ``INTERRUPTED`` gives the run back instead of ending it.
 
-    ``begun`` is false where no handler was called and nothing may have been published.
+    ``begun`` is false where no handler was called, and nothing is known to have been published.
     """
 
     state: RunState
@@ -121,19 +121,23 @@ async def run_on_thread(
 async def publish(core: SchedulerCore, work: Work, outbox: Outbox, was_begun: WasBegun) -> Ending:
     """Hand the run to a broker, again and again until it is sent, late, or somebody else's turn."""
     began = core.clock.monotonic()
-    pauses, tries = growing_pauses(*_PAUSES), 0
+    pauses = growing_pauses(*_PAUSES)
     letter = Letter(work.job.action, work.ctx, functools.partial(_may_begin, core, work))
+    unsent: str | None = None
     while True:
         outcome = await outbox.send(letter)
-        tries += 1
         if isinstance(outcome, Returned):
-            return Ending(RunState.PUBLISHED, storable(str(outcome.value)), repeated=tries > 1)
+            detail = storable(str(outcome.value))
+            return Ending(RunState.PUBLISHED, detail, repeated=unsent is not None)
         if outcome is NOT_BEGUN:
-            return Ending(RunState.INTERRUPTED, begun=False)
+            return Ending(RunState.INTERRUPTED, unsent, begun=False)
         assert isinstance(outcome, BaseException)
+        is_first, unsent = unsent is None, storable(f"perhaps not sent: {shown(outcome)}")
         if work.ctx.signal.is_set():
-            return Ending(RunState.INTERRUPTED, error=outcome, begun=False)
-        if tries == 1:
+            return Ending(RunState.INTERRUPTED, unsent, outcome, begun=False)
+        # of those that failed together one may be to blame
+        letter = replace(letter, alone=True)
+        if is_first:
             core.emit(
                 EventKind.ERROR,
                 work.job.name,
@@ -147,7 +151,7 @@ async def publish(core: SchedulerCore, work: Work, outbox: Outbox, was_begun: Wa
             return Ending(RunState.FAILED, detail)
         if core.clock.monotonic() - began > work.held.lease.total_seconds():
             # an instance with a better way to the broker may try
-            return Ending(RunState.INTERRUPTED, error=outcome, begun=False)
+            return Ending(RunState.INTERRUPTED, unsent, outcome, begun=False)
         try:
             async with core.clock.timeout(next(pauses)):
                 await work.ctx.signal.wait()

@@ -67,7 +67,7 @@ class ClaimRecorder:
         core = self._core
         detail = ending.detail
         if ending.state is RunState.INTERRUPTED and not ending.begun:
-            detail = "not begun"
+            detail = detail or "not begun"
         attempt = Attempt(
             job.name,
             held.slot,

@@ -102,10 +102,17 @@ class LeaseRunner:
         core = self._core
         if core.is_stopping:
             return
+        try:
+            within = allowed_lateness(job, slot)
+        except Exception:
+            # the run is there, whatever its schedule says by now
+            within = job.max_late
         # the looks of one moment need the places for that moment only
         self._executor.room_of(job).enter(
             job.heartbeat.total_seconds(),
-            lambda: core.spawn(self._look_at(job, slot, was_seen), f"anarchon-look-{job.name}"),
+            lambda: core.spawn(
+                self._look_at(job, slot, was_seen, within), f"anarchon-look-{job.name}"
+            ),
             lambda: self._watch(job, slot, was_seen=was_seen),
         )
 
@@ -138,9 +145,8 @@ class LeaseRunner:
             self._skip(job, slot, _SKIPPED_AS[answered[1].answer.outcome])
         await self._follow(job, slot, within, answered, after=due.after)
 
-    async def _look_at(self, job: Job, slot: datetime, was_seen: bool) -> None:
+    async def _look_at(self, job: Job, slot: datetime, was_seen: bool, within: timedelta) -> None:
         core = self._core
-        within = allowed_lateness(job, slot)
         # as long as a lease: if this claim was stored, it may be ours for so long
         until = core.clock.monotonic() + job.lease.total_seconds()
         answered = await self._ask(

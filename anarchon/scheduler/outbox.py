@@ -38,11 +38,15 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A run to be published; ``may_go`` tells right before whether it may still be sent."""
+    """A run to be published; ``may_go`` tells right before whether it may still be sent.
+
+    What goes ``alone`` costs no other anything, should the broker refuse it.
+    """
 
     action: Handler | Publisher
     ctx: RunContext
     may_go: Callable[[], bool]
+    alone: bool = False
 
 
 #: What became of one: `Returned`, the error that kept it from being sent, or `NOT_BEGUN`.
@@ -95,7 +99,7 @@ class Outbox:
         piece: list[tuple[Letter, asyncio.Future[object]]] = []
         while self._waiting and len(piece) < _MOST:
             letter, told = self._waiting[0]
-            if piece and way_of(letter.action) is not way_of(piece[0][0].action):
+            if piece and not _go_together(piece[0][0], letter):
                 break
             self._waiting.popleft()
             if not told.done():
@@ -126,6 +130,12 @@ class Outbox:
     def close(self) -> None:
         """Let the thread go when it has nothing more to do."""
         self.thread.shutdown(wait=False)
+
+
+def _go_together(one: Letter, other: Letter) -> bool:
+    if one.alone or other.alone:
+        return False
+    return way_of(one.action) is way_of(other.action)
 
 
 def _send(letters: Sequence[Letter], monotonic: Callable[[], float]) -> list[object]:

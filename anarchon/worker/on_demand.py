@@ -48,12 +48,13 @@ class OnDemand(ABC):
                 self._wake()
                 return
             former = self._former
-            self._thread = thread = OSThread(lambda: self._live(former), self._name)
+            thread = OSThread(lambda: self._live(thread, former), self._name)
+            self._thread = thread
         try:
             thread.start()
         except RuntimeError as error:
             log.critical("no thread to talk to the store on: %s", error)
-            self._end(error)
+            self._end(thread, former, error)
 
     def close(self, seconds: float) -> None:
         """Come to an end; waits so long for that."""
@@ -86,7 +87,7 @@ class OnDemand(ABC):
             with suppress(RuntimeError):
                 self._ring()
 
-    def _live(self, former: OSThread | None) -> None:
+    def _live(self, thread: OSThread, former: OSThread | None) -> None:
         # its connection is to be gone before there is another
         if former is not None:
             former.join()
@@ -97,7 +98,7 @@ class OnDemand(ABC):
             error = failure
             log.exception("%s has died; it starts again when it is needed", self._name)
         finally:
-            self._end(error)
+            self._end(thread, thread, error)
 
     async def _work(self) -> None:
         bell, loop = Bell(), asyncio.get_running_loop()
@@ -105,11 +106,12 @@ class OnDemand(ABC):
             self._ring = lambda: loop.call_soon_threadsafe(bell.set)
         await self.work(bell)
 
-    def _end(self, error: BaseException | None) -> None:
+    def _end(self, thread: OSThread, former: OSThread | None, error: BaseException | None) -> None:
+        """Let another take the place of a thread, once this ``former`` one is over."""
         with self._lock:
-            if self._thread is None:
+            if self._thread is not thread:
                 return  # it went to rest, and may have a successor
-            self._former, self._thread, self._ring = self._thread, None, None
+            self._former, self._thread, self._ring = former, None, None
         self.ended(error)
 
 

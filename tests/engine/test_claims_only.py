@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,11 +12,12 @@ import pytest
 
 from anarchon.backends.memory_claims import MemoryClaimBackend
 from anarchon.clock import Clock
-from anarchon.errors import ConfigurationError
+from anarchon.errors import ConfigurationError, OutcomeUnknown, StoreError
 from anarchon.events import EventKind
 from anarchon.run import Overlap, RunState
 from anarchon.scheduler import Scheduler
 from anarchon.schedules import Every, Polled
+from anarchon.store import Claim, ClaimAnswer, Reply
 from anarchon.testing import ClaimFleet, ManualClock
 from tests.engine.bodies import Bodies, slot, slots
 from tests.engine.brokers import Broker, InLine, without_threads
@@ -97,6 +98,27 @@ async def test_a_slot_that_may_have_been_won_unheard_is_told(
         await fleet.clock.advance_to(slot(700))
 
         assert bodies.all == []
+    assert "may have been won and is lost" in caplog.text
+
+
+async def test_a_slot_that_may_have_been_won_is_told_though_the_store_then_refuses_it(
+    bodies: Bodies, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ClaimFleet(1, every(bodies, "10m"), clock=bodies.clock) as fleet:
+        life = fleet[0].scheduler._life
+        assert life is not None
+        replies: list[StoreError] = [
+            OutcomeUnknown("memory://", "the reply was lost"),
+            StoreError("memory://", "cannot read the record"),
+        ]
+
+        async def failing(claims: Sequence[Claim]) -> Reply[ClaimAnswer]:
+            raise replies.pop(0)
+
+        life.dealings.calling._claims._send = failing  # type: ignore[attr-defined]
+        await fleet.clock.advance_to(slot(610))
+
+    assert replies == []
     assert "may have been won and is lost" in caplog.text
 
 
@@ -210,6 +232,20 @@ async def test_a_broker_that_is_down_is_asked_until_the_slot_is_late(bodies: Bod
         await fleet.clock.advance_to(slot(710))
 
         assert [ctx.slot for _, ctx in broker.sent] == [slot(600)]
+
+
+async def test_a_message_that_may_have_been_sent_is_not_told_as_not_begun(bodies: Bodies) -> None:
+    broker = Broker(bodies.clock, unconfirmed=1)
+    async with ClaimFleet(1, sending(broker, "10m"), clock=bodies.clock) as fleet:
+        without_threads(fleet)
+        await fleet.clock.advance_until(lambda: broker.tries == 1)
+        broker.down = True
+        stopping = asyncio.create_task(fleet[0].scheduler.stop(grace=1))
+        await fleet.clock.advance_until(stopping.done)
+
+        (attempt,) = await fleet.history("send")
+    assert attempt.state is RunState.INTERRUPTED
+    assert str(attempt.detail).startswith("perhaps not sent: ")
 
 
 async def test_a_message_not_sent_in_time_has_failed(bodies: Bodies) -> None:

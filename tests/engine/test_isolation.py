@@ -13,8 +13,8 @@ from anarchon.events import Event, EventKind
 from anarchon.scheduler import Scheduler
 from anarchon.schedules import Every
 from anarchon.store import Claim, ClaimAnswer, Reply
-from anarchon.testing import Fleet
-from tests.engine.bodies import Bodies, leases_of, slot, slots
+from anarchon.testing import ClaimFleet, Fleet
+from tests.engine.bodies import Bodies, leases_of, runner, slot, slots
 
 
 class Broken:
@@ -46,8 +46,9 @@ class Broken:
 
 
 @pytest.mark.parametrize("question", ["next_after", "latest_at", "fingerprint"])
+@pytest.mark.parametrize("kind", [Fleet, ClaimFleet])
 async def test_a_schedule_that_fails_at_start_stops_only_its_own_job(
-    bodies: Bodies, question: str
+    bodies: Bodies, question: str, kind: type[Fleet] | type[ClaimFleet]
 ) -> None:
     """G10."""
 
@@ -55,12 +56,29 @@ async def test_a_schedule_that_fails_at_start_stops_only_its_own_job(
         scheduler.add("bad", Broken({question}), bodies.taking(clock))
         scheduler.every("good", "10s", bodies.taking(clock))
 
-    async with Fleet(1, declare, clock=bodies.clock) as fleet:
+    async with kind(1, declare, clock=bodies.clock) as fleet:
         await fleet.clock.advance_to(slot(35))
 
-        assert fleet.told(EventKind.ERROR, "bad") != []
+        if kind is Fleet:
+            assert fleet.told(EventKind.ERROR, "bad") != []
         assert fleet.told(EventKind.ERROR, "good") == []
     assert bodies.slots("good") == slots(10, 30, 10)
+
+
+async def test_a_run_is_taken_over_though_its_schedule_fails_by_then(bodies: Bodies) -> None:
+    """G6."""
+    schedule = Broken(set())
+
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        scheduler.add("bad", schedule, bodies.taking(clock, 60))
+
+    async with Fleet(2, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(12))
+        schedule.fails.update({"next_after", "latest_at"})
+        runner(fleet, bodies.all[0]).kill()
+        await fleet.clock.advance_to(slot(60))
+
+    assert [body.ctx.attempt for body in bodies.all] == [1, 2]
 
 
 @pytest.mark.parametrize("question", ["next_after", "latest_at", "fingerprint"])

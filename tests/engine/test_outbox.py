@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,6 +106,21 @@ async def test_all_that_went_together_has_failed_if_its_end_did() -> None:
 
     assert isinstance(told[0], ConnectionError)
     assert told[1] is NOT_BEGUN
+
+
+async def test_what_is_to_go_alone_goes_with_nobody() -> None:
+    road = Road()
+    action = Sends(road)
+
+    await outcomes(
+        letter("a", action),
+        letter("b", action),
+        replace(letter("c", action), alone=True),
+        replace(letter("d", action), alone=True),
+        letter("e", action),
+    )
+
+    assert road.pieces == [["a", "b"], ["c"], ["d"], ["e"]]
 
 
 async def test_a_message_that_cannot_be_made_keeps_no_other_from_going() -> None:

@@ -1,7 +1,9 @@
 """A run that is handed to a broker ends when the broker has it, and once."""
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -49,6 +51,47 @@ async def test_each_slot_is_published_once_and_recorded_with_its_message(broker:
     assert [(e.reason, e.detail) for e in published] == [
         (None, f"message {n}") for n in range(1, 11)
     ]
+
+
+class _Refusing(Broker):
+    """A broker that takes messages together, and refuses one of them when it has the others."""
+
+    is_held_back = True
+
+    @property
+    def way(self) -> "_Refusing":
+        return self
+
+    @contextmanager
+    def together(self) -> Iterator["_Refusing"]:
+        began = len(self.sent)
+        yield self
+        if any(ctx.job == "bad" for _, ctx in self.sent[began:]):
+            raise ConnectionError("no permission for one of these queues")
+
+
+async def test_a_message_that_the_broker_refuses_has_others_sent_twice_at_its_first_try_only() -> (
+    None
+):
+    broker = _Refusing(ManualClock())
+
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        for name in ("bad", *(f"good {number}" for number in range(8))):
+            scheduler.add(name, Every("10s"), broker, jitter=0, overlap="allow")
+
+    async with Fleet(1, declare, clock=broker.clock) as fleet:
+        thread = InLine()
+        without_threads(fleet, thread)
+        await fleet.clock.advance_to(slot(11))
+        thread.work_off()
+        # one waits for the thread, and the others for that one, with those of the next slot
+        await fleet.clock.advance_to(slot(21))
+        for _ in range(30):
+            thread.work_off()
+            await fleet.clock.advance(0.1)
+
+    good = Counter((ctx.job, ctx.slot) for _, ctx in broker.sent if ctx.job != "bad")
+    assert list(good.values()) == [2] * 16
 
 
 async def test_a_run_is_claimed_until_the_broker_has_it(broker: Broker) -> None:
