@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -50,6 +51,8 @@ def waiting(settings: Settings) -> list[Command]:
 class Line:
     """At most one connection to one server, by a way to make it that looks at the server first.
 
+    Who sends while another does waits for its answer.
+
     Nothing is asked twice here but what the server said it did not do. redis-py's clients and
     their pipelines are not used: they do not tell a request that never went out from one that
     did, and those for sentinels and clusters repeat both.
@@ -62,6 +65,7 @@ class Line:
         self._connect = connect
         self._place = place
         self._connection: AbstractConnection | None = None
+        self._turn = asyncio.Lock()
 
     async def ready(self) -> None:
         """Make the connection, unless there is one."""
@@ -74,15 +78,16 @@ class Line:
         self, commands: Sequence[Command], wait: Sequence[Command] = ()
     ) -> tuple[list[Any], list[Any]]:
         """Send commands and what waits for them in one piece; return what each answered."""
-        await self.ready()
-        assert self._connection is not None
-        try:
-            with translated(self._settings, sent=True, place=self._place):
-                return await exchange_all(self._connection, commands, wait)
-        except BaseException:
-            # an answer may be under way that the next question must not hear
-            await self.drop()
-            raise
+        async with self._turn:
+            await self.ready()
+            assert self._connection is not None
+            try:
+                with translated(self._settings, sent=True, place=self._place):
+                    return await exchange_all(self._connection, commands, wait)
+            except BaseException:
+                # an answer may be under way that the next question must not hear
+                await self.drop()
+                raise
 
     async def drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -216,6 +216,27 @@ async def test_a_job_on_its_way_is_asked_where_it_is(store, due, move, admins):
     assert await outcomes(store, claims_of(due)) == {Outcome.DONE}
 
 
+async def test_of_jobs_that_move_to_one_node_some_may_be_there_and_some_on_their_way(
+    store, due, move, cluster, admins
+):
+    """MOVED and ASK to the same node: one connection carries what follows both."""
+    await store.claim(claims_of(due))
+    homes = cluster.homes()
+    near = [job for job in JOBS if homes[key_slot(KEYS.of_job(job)[0].encode())] is move.source]
+    second = Move(cluster, admins, near[1])
+
+    for each in (move, second):
+        each.begin()
+        each.carry()
+    move.end()
+
+    try:
+        assert await outcomes(store, claims_of(due, token="late")) == {Outcome.RUNNING}
+    finally:
+        second.end()
+        second.back()
+
+
 async def test_a_job_of_which_half_is_on_its_way_is_not_answered_for(store, due, move):
     """TRYAGAIN: nobody has all of it, and nothing was done."""
     await store.claim(claims_of(due))
