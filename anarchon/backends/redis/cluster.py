@@ -69,9 +69,8 @@ class ClusterLink:
     async def close(self) -> None:
         """Let all connections go, and wait for their end."""
         self._is_stale = True
-        while self._lines:
-            _, line = self._lines.popitem()
-            await line.close()
+        lines, self._lines = self._lines, {}
+        await asyncio.gather(*(line.close() for line in lines.values()))
 
     async def ask(
         self,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import RedisError
 
 from anarchon.backends.redis import rights
 from anarchon.backends.redis.errors import (
@@ -98,7 +100,8 @@ class Line:
         """Let the connection go, and wait for its end."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            with translated(self._settings, sent=False, place=self._place):
+            # over TLS the other side is waited for, and may say nothing any more
+            with suppress(RedisError, OSError):
                 await connection.disconnect()
 
 

@@ -83,6 +83,20 @@ async def test_a_cluster_with_tls_is_served(cluster):
     assert (await backend.examine("shapes")).is_prepared
 
 
+async def test_closing_towards_servers_that_are_silent_raises_nothing(cluster):
+    """TLS ends with an answer of the other side, which is waited for."""
+    store = RedisBackend(cluster.url(socket_connect_timeout=1)).connect("shapes")
+    await store.open()
+    for node in cluster.nodes:
+        node.pause()
+
+    try:
+        await store.close()
+    finally:
+        for node in cluster.nodes:
+            node.resume()
+
+
 async def test_looking_at_a_cluster_leaves_nothing_there(cluster):
     await RedisBackend(cluster.url()).examine("looked at")
 
