@@ -77,7 +77,7 @@ class EmbeddedStep(bootsteps.StartStopStep):
             made.store,
             made.namespace,
         )
-        embedded_forks.forget_locks_in_children()
+        embedded_forks.forget_locks_in_children(parent.app)
         self.obj = SupervisedScheduler(lambda: scheduler_of(entries))
         _running.add(self.obj)
         self.obj.start()
