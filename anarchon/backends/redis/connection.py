@@ -203,7 +203,7 @@ class ServerLink:
         if self._sentinels is None or self._address is None:
             return False
         try:
-            return await self._sentinels.primary() != self._address
+            return await self._sentinels.primary(hurry=True) != self._address
         except StoreUnavailable:
             # without sentinels nobody is promoted
             return False

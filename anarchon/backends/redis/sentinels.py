@@ -15,6 +15,8 @@ from anarchon.errors import StoreError, StoreRefused, StoreUnavailable
 
 #: A sentinel that is well answers at once; one that is away must not use up a caller's deadline.
 _PATIENCE = 1.0
+#: What is left of that, for whoever is in a hurry, once one has named a primary.
+_GRACE = 0.2
 
 
 class Sentinels:
@@ -27,30 +29,41 @@ class Sentinels:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    async def primary(self) -> Address:
+    async def primary(self, *, hurry: bool = False) -> Address:
         """Return the primary's address; raises ``StoreUnavailable`` if nobody names one."""
-        address, _ = await self.vote(until_most=True)
+        address, _ = await self.vote(until_most=True, hurry=hurry)
         return address
 
-    async def vote(self, *, until_most: bool = False) -> tuple[Address, list[str]]:
+    async def vote(
+        self, *, until_most: bool = False, hurry: bool = False
+    ) -> tuple[Address, list[str]]:
         """Return the address that most name, and what is wrong with those that name none.
 
-        ``until_most``: wait no longer than until most of all name one.
+        ``until_most``: wait no longer than until most of all name one. ``hurry``: nor for those
+        that say nothing for a moment when others have.
         """
         places = self._settings.places
         votes: Counter[Address] = Counter()
         silent: defaultdict[str, list[str]] = defaultdict(list)
         refused = True
         tasks = [asyncio.create_task(self._ask(place)) for place in places]
+        left = set(tasks)
         try:
-            for answer in asyncio.as_completed(tasks):
-                place, said = await answer
-                if isinstance(said, StoreError):
-                    silent[said.problem].append(place)
-                    refused &= isinstance(said, StoreRefused)
-                else:
-                    votes[said] += 1
-                if until_most and votes and 2 * votes.most_common(1)[0][1] > len(places):
+            while left:
+                answered, left = await asyncio.wait(
+                    left,
+                    timeout=_GRACE if hurry and votes else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for place, said in (task.result() for task in answered):
+                    if isinstance(said, StoreError):
+                        silent[said.problem].append(place)
+                        refused &= isinstance(said, StoreRefused)
+                    else:
+                        votes[said] += 1
+                if not answered or (
+                    until_most and 2 * max(votes.values(), default=0) > len(places)
+                ):
                     break
         finally:
             for task in tasks:

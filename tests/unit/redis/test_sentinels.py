@@ -10,6 +10,7 @@ import pytest
 from anarchon.backends.redis import RedisBackend, RedisStore, connection, sentinels
 from anarchon.backends.redis.addresses import read_store_url
 from anarchon.backends.redis.sentinels import Sentinels
+from anarchon.clock import SystemClock
 from anarchon.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from tests.unit.redis.scripted_server import HEALTHY, OK, Say, scripted_server
 
@@ -114,6 +115,7 @@ async def led() -> AsyncIterator[tuple[Led, RedisStore]]:
         for name in ("old", "new"):
             led.ports[name] = await stack.enter_async_context(scripted_server(led.server(name)))
         port = await stack.enter_async_context(scripted_server(led.sentinel))
+        led.ports["sentinel"] = port
         store = RedisBackend(f"redis+sentinel://127.0.0.1:{port}/main").connect("n")
         stack.push_async_callback(store.close)
         yield led, store
@@ -170,5 +172,23 @@ async def test_a_primary_whose_sentinels_are_away_is_asked_on(led, monkeypatch):
     monkeypatch.setattr(connection, "_SILENCE", 0)
 
     await store.active(())
+
+    assert led.heard == ["old", "old"]
+
+
+async def test_half_of_the_sentinels_that_are_silent_cost_no_call_its_deadline(led, monkeypatch):
+    """A call that comes after a silence asks them first."""
+    led, _ = led
+    async with scripted_server(lambda command: b"") as silent:
+        hosts = f"127.0.0.1:{led.ports['sentinel']},127.0.0.1:{silent}"
+        store = RedisBackend(f"redis+sentinel://{hosts}/main").connect("n")
+        monkeypatch.setattr(sentinels, "_PATIENCE", 0.2)
+        await store.active(())
+        monkeypatch.setattr(sentinels, "_PATIENCE", 50)
+        monkeypatch.setattr(connection, "_SILENCE", 0)
+
+        async with SystemClock().timeout(5):
+            await store.active(())
+        await store.close()
 
     assert led.heard == ["old", "old"]
