@@ -13,7 +13,8 @@ to be allowed to create it. After that a role with less will do::
         on anarchon.job, anarchon.edition, anarchon.run, anarchon.attempt to service;
 
 A database whose default isolation level is not READ COMMITTED works too, at two more round
-trips a call.
+trips a call. The server ends the session of a client that stands still in the midst of one, after
+two seconds.
 """
 
 from __future__ import annotations

@@ -33,6 +33,12 @@ _FAREWELL = 5.0
 #: deadline that comes with the shortest lease, a third of a second, is enough for both.
 _LONG = 0.2
 
+#: A client that stands still, or is cut off, before the commit would keep its locks for hours.
+#: So long does a call wait for a lock, too.
+_BEGIN = (
+    "begin isolation level read committed; set local idle_in_transaction_session_timeout = '2s'"
+)
+
 
 class Session:
     """Asks one statement at a time."""
@@ -137,8 +143,8 @@ class Session:
                     raise
                 # this database defaults to another level: say it each time from now on
                 self._begins = True
-        await connection.execute("begin isolation level read committed")
         try:
+            await connection.execute(_BEGIN)
             rows = await connection.fetch(query, *arguments)
         except asyncpg.PostgresError:
             if not connection.is_closed():

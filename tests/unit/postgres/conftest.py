@@ -6,14 +6,15 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
 import pytest
 
 from anarchon.backends.postgres import PostgresBackend, PostgresStore
+from anarchon.errors import StoreUnavailable
 from anarchon.store import ClaimAnswer, Registration
 from anarchon_contract.leases.questions import claim_of
 from tests.servers import ServersForTests
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 Connect = Callable[..., Awaitable[PostgresStore]]
+Answer = TypeVar("Answer")
 NAMESPACE = "unit"
 
 
@@ -36,6 +38,12 @@ class Database:
 
     def url(self, user: str = "postgres") -> str:
         return self.server.url(self.name, user=user)
+
+    async def default_to(self, level: str) -> None:
+        """Give sessions that begin from now on this isolation level."""
+        await self.admin.execute(
+            f"alter database {self.name} set default_transaction_isolation = '{level}'"
+        )
 
     async def lower_floors(self) -> None:
         """Make jobs that never ran known for a day, so that their last slots may be won."""
@@ -66,6 +74,42 @@ async def let_the_loop_run() -> None:
     waiter = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_later(0.01, waiter.set_result, None)
     await waiter
+
+
+async def until_it_is_answered(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """Ask again as the engine does while locks are not to be had."""
+    while True:
+        try:
+            return await ask()
+        except StoreUnavailable:
+            await let_the_loop_run()
+
+
+@dataclass(frozen=True)
+class Freezing:
+    """A client that stands still before the end of a transaction, until it goes on."""
+
+    is_frozen: asyncio.Event = field(default_factory=asyncio.Event)
+    goes_on: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@pytest.fixture
+def freeze_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Freezing]:
+    """A way to let the client that is next to send a commit stand still before it."""
+
+    def freeze() -> Freezing:
+        freezing, execute = Freezing(), asyncpg.Connection.execute
+
+        async def executed(connection: Connection, query: str, *arguments: object) -> str:
+            if query == "commit" and not freezing.is_frozen.is_set():
+                freezing.is_frozen.set()
+                await freezing.goes_on.wait()
+            return await execute(connection, query, *arguments)
+
+        monkeypatch.setattr(asyncpg.Connection, "execute", executed)
+        return freezing
+
+    return freeze
 
 
 @pytest.fixture(

@@ -11,19 +11,18 @@ import asyncpg
 import pytest
 
 from anarchon.backends.postgres import PostgresStore
+from anarchon.errors import OutcomeUnknown
 from anarchon.run import RunState
 from anarchon.store import Finish, Outcome, Prune, Registration, Release, Renewal
 from anarchon_contract.leases.questions import claim_of
-from tests.unit.postgres.conftest import NAMESPACE
+from tests.unit.postgres.conftest import NAMESPACE, until_it_is_answered
 
 SECOND = timedelta(seconds=1)
 
 
 @pytest.mark.parametrize("level", ["read committed", "repeatable read", "serializable"])
 async def test_one_wins_each_slot_at_any_default_isolation_level(database, connect, due, level):
-    await database.admin.execute(
-        f"alter database {database.name} set default_transaction_isolation = '{level}'"
-    )
+    await database.default_to(level)
     stores = [await connect() for _ in range(12)]
     wins: Counter[int] = Counter()
 
@@ -42,6 +41,27 @@ async def test_one_wins_each_slot_at_any_default_isolation_level(database, conne
     history = (await stores[0].history(["a"], 100)).answers
     fences = [attempt.fence for attempt in reversed(history) if attempt.attempt]
     assert len(set(fences)) == len(fences)
+
+
+async def test_a_client_that_stands_still_in_its_transaction_holds_no_job_for_long(
+    database, connect, due, claim, freeze_before_the_commit
+):
+    """It has one where the default isolation level lets it begin and end each by itself."""
+    await database.default_to("serializable")
+    frozen, other = await connect(), await connect()
+    for store in frozen, other:
+        await store.active(())
+    freezing = freeze_before_the_commit()
+    call = asyncio.ensure_future(claim(frozen, due, "t"))
+    await freezing.is_frozen.wait()
+
+    won = await until_it_is_answered(lambda: claim(other, due, "other"))
+    freezing.goes_on.set()
+
+    assert won.outcome is Outcome.WON
+    with pytest.raises(OutcomeUnknown):
+        await call
+    assert (await claim(frozen, due, "t")).outcome is Outcome.RUNNING
 
 
 async def test_a_snapshot_older_than_the_lock_is_refused(database, store, due):

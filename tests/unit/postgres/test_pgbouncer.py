@@ -19,7 +19,7 @@ from anarchon_contract.leases.questions import JOB, MINUTE, claim_of
 from tests.servers import ServersForTests
 from tests.servers.pgbouncer import PgBouncerServer, before
 from tests.servers.postgres import PostgresServer
-from tests.unit.postgres.conftest import NAMESPACE, Database, let_the_loop_run
+from tests.unit.postgres.conftest import NAMESPACE, Database, let_the_loop_run, until_it_is_answered
 
 pytestmark = pytest.mark.xdist_group("postgres-18-behind-pgbouncer-1.18")
 
@@ -76,8 +76,8 @@ async def meet(store: PostgresStore, database: Database) -> datetime:
     return time.replace(microsecond=0) - MINUTE
 
 
-async def outcome(store: PostgresStore, slot: datetime) -> Outcome:
-    return (await store.claim([claim_of(slot, "t", job="a")])).answers[0].outcome
+async def outcome(store: PostgresStore, slot: datetime, token: str = "t") -> Outcome:
+    return (await store.claim([claim_of(slot, token, job="a")])).answers[0].outcome
 
 
 # ---------------------------------------------------------------- races
@@ -125,6 +125,26 @@ async def test_a_session_that_ends_behind_it_leaves_the_outcome_open(database, p
     await user.close()
 
     assert await outcome(store, slot) is Outcome.WON
+
+
+async def test_a_client_that_stands_still_in_its_transaction_holds_no_job_for_long(
+    database, pool, opened, freeze_before_the_commit
+):
+    await database.default_to("serializable")
+    bouncer = pool()
+    frozen, other = opened(bouncer), opened(bouncer)
+    slot = await meet(frozen, database)
+    freezing = freeze_before_the_commit()
+    call = asyncio.ensure_future(outcome(frozen, slot))
+    await freezing.is_frozen.wait()
+
+    won = await until_it_is_answered(lambda: outcome(other, slot, "other"))
+    freezing.goes_on.set()
+
+    assert won is Outcome.WON
+    with pytest.raises(OutcomeUnknown):
+        await call
+    assert await outcome(frozen, slot) is Outcome.RUNNING
 
 
 async def test_a_call_given_up_where_the_pool_is_full_leaves_a_store_that_answers(
