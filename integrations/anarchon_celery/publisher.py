@@ -13,11 +13,13 @@ Smaller limits of the entry, the task or the app stay.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+from celery import Task
 from celery.beat import ScheduleEntry
 from celery.utils import uuid
 from celery.utils.time import maybe_iso8601, maybe_make_aware
@@ -41,11 +43,23 @@ class CeleryPublisher:
         self._app = sender.app
         self._entry = entry
         self._schedule = shown_schedule(sender.app, entry.written, entry.schedule)
-        self._broker = self.way = broker
+        self._broker = broker
         self._failed = ""
 
     def __repr__(self) -> str:
         return f"<CeleryPublisher {self._entry.name}: {self.task}>"
+
+    @functools.cached_property
+    def way(self) -> Broker | None:
+        """The way on which its messages go together with others, decided when first asked for.
+
+        What runs here has run, and an ``apply_async`` of the task's own is to hear of a failure
+        while it is called: neither can be taken back at the end of a flight.
+        """
+        task = self._app.tasks.get(self.task)
+        if task is None or not (self._app.conf.task_always_eager or _sends_by_itself(task)):
+            return self._broker
+        return None
 
     def publish(self, ctx: RunContext) -> str:
         """Send the message and return its id, once the broker has confirmed it."""
@@ -134,6 +148,12 @@ class CeleryPublisher:
         except Exception:
             # its line is in stock beat's log
             return uuid()
+
+
+def _sends_by_itself(task: Any) -> bool:
+    # where it comes from, not what it is: instrumentation replaces what Task has
+    owners = (owner for owner in (task, *type(task).__mro__) if "apply_async" in vars(owner))
+    return next(owners) is not Task
 
 
 def _id_of(sent: Any) -> str:

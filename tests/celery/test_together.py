@@ -1,5 +1,6 @@
 """Messages of one moment, which go to a Redis broker in one flight."""
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -9,15 +10,19 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
-from celery import Celery, Signature
+from celery import Celery, Signature, Task
 from celery.signals import after_task_publish
 from redis import Redis
 
 from anarchon.message import HEADER, mapping_of
+from anarchon.scheduler.outbox import Letter, Outbox, Returned
+from anarchon.testing import ManualClock
+from anarchon_celery.beat_sender import Sender
 from anarchon_celery.broker import Broker
 from anarchon_celery.publisher import CeleryPublisher
 from tests.celery.project import make_app
-from tests.celery.runs import publisher_of, run, taken
+from tests.celery.runs import entry_of, publisher_of, run, taken
+from tests.engine.brokers import AtOnce
 from tests.servers import ServersForTests
 from tests.servers.redis import RedisServer
 
@@ -74,7 +79,7 @@ def test_they_are_one_flight_and_keep_their_order(
     ids: list[str] = []
 
     def send() -> None:
-        with publisher.way.together():
+        with publisher._broker.together():
             ids.extend(publisher.publish(run(token=f"t{n}")) for n in range(50))
 
     # the server reads 16 kB a time
@@ -96,7 +101,7 @@ def test_each_is_the_message_that_it_is_when_it_goes_alone(
 ) -> None:
     publisher.publish(run())
     alone = taken(app)
-    with publisher.way.together():
+    with publisher._broker.together():
         publisher.publish(run())
     together = taken(app)
 
@@ -125,7 +130,7 @@ def test_each_is_byte_for_byte_what_apply_async_sends(
     args: Any = ["x", {"nested": [1, None]}]
     publisher = publisher_of(app, args=args, options=options)
     context = run()
-    with publisher.way.together():
+    with publisher._broker.together():
         publisher.publish(context)
         publisher.publish(context)
 
@@ -161,7 +166,7 @@ def test_the_signals_of_each_are_sent(app: Celery, publisher: CeleryPublisher) -
 
     after_task_publish.connect(hear)
     try:
-        with publisher.way.together():
+        with publisher._broker.together():
             ids = [publisher.publish(run(token=f"t{n}")) for n in range(3)]
     finally:
         after_task_publish.disconnect(hear)
@@ -173,14 +178,14 @@ def test_a_broker_that_goes_away_in_between_is_an_error_and_then_used_again(
     app: Celery, publisher: CeleryPublisher, server: RedisServer
 ) -> None:
     with ExitStack() as together:
-        together.enter_context(publisher.way.together())
+        together.enter_context(publisher._broker.together())
         publisher.publish(run())
         server.kill()
         with pytest.raises(Exception, match="uncertain"):
             together.close()
     server.start()
 
-    with publisher.way.together():
+    with publisher._broker.together():
         sent = publisher.publish(run())
 
     assert all_taken(app)[-1] == sent
@@ -190,9 +195,9 @@ def test_one_that_cannot_be_made_keeps_no_other_from_going(
     app: Celery, publisher: CeleryPublisher
 ) -> None:
     odd = publisher_of(app, args=[object()])
-    odd._broker = odd.way = publisher.way
+    odd._broker = publisher._broker
 
-    with publisher.way.together():
+    with publisher._broker.together():
         first = publisher.publish(run(token="a"))
         with pytest.raises(Exception, match=r"JSON"):
             odd.publish(run(token="b"))
@@ -211,11 +216,101 @@ def test_where_nothing_is_published_nothing_is_reached(server: RedisServer) -> N
 
 
 def test_only_what_waits_for_the_end_can_be_taken_back(publisher: CeleryPublisher) -> None:
-    with publisher.way.together() as piece:
+    with publisher._broker.together() as piece:
         publisher.publish(run())
         assert piece.is_held_back
 
     at_once = publisher_of(make_app("memory://"))
-    with at_once.way.together() as piece:
+    with at_once._broker.together() as piece:
         at_once.publish(run())
         assert not piece.is_held_back
+
+
+class Locked(Task):  # type: ignore[type-arg]
+    """Sends nothing while a message of it is on its way, as celery-singleton's tasks do."""
+
+    is_locked = False
+
+    def apply_async(self, *args: Any, **options: Any) -> Any:
+        if self.is_locked:
+            return None
+        self.is_locked = True
+        try:
+            return super().apply_async(*args, **options)
+        except BaseException:
+            self.is_locked = False
+            raise
+
+
+def test_an_apply_async_of_a_tasks_own_hears_that_its_message_did_not_go(
+    app: Celery, publisher: CeleryPublisher, server: RedisServer
+) -> None:
+
+    @app.task(base=Locked, name="proj.locked", shared=False)
+    def task() -> None: ...
+
+    locked, plain = beside(publisher, "proj.locked", "proj.note")
+    server.kill()
+
+    told = outcomes(locked, plain)
+
+    assert [isinstance(outcome, Returned) for outcome in told] == [False, False]
+    assert not task.is_locked
+    server.start()
+    (again,) = outcomes(locked)
+    assert all_taken(app) == [again.value]
+
+
+@pytest.mark.filterwarnings("ignore::celery.exceptions.AlwaysEagerIgnored")
+def test_a_task_that_ran_here_has_run_though_the_messages_beside_it_did_not_go(
+    app: Celery, publisher: CeleryPublisher, server: RedisServer
+) -> None:
+    ran: list[int] = []
+
+    @app.task(name="proj.here", shared=False)
+    def here_it_runs() -> None:
+        ran.append(1)
+
+    app.conf.task_always_eager = True
+    away, here = beside(publisher, "proj.elsewhere", "proj.here")
+    server.kill()
+
+    told = outcomes(away, here)
+
+    assert [isinstance(outcome, Returned) for outcome in told] == [False, True]
+    assert ran == [1]
+
+
+def test_what_instrumentation_replaces_in_every_task_keeps_none_from_the_flight(
+    publisher: CeleryPublisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wrapped:
+        """One that is made anew each time it is looked up, as wrapt's are."""
+
+        def __get__(self, task: Any, owner: Any) -> Any:
+            return lambda *args, **options: apply_async(task, *args, **options)
+
+    apply_async = Task.apply_async
+    monkeypatch.setattr(Task, "apply_async", Wrapped())
+
+    assert publisher.way is publisher._broker
+
+
+def beside(publisher: CeleryPublisher, *tasks: str) -> list[CeleryPublisher]:
+    """Return publishers of these tasks on the connection of another."""
+    app, broker = publisher._app, publisher._broker
+    app.conf.beat_schedule = {task: {"task": task, "schedule": 60} for task in tasks}
+    return [CeleryPublisher(Sender(app), entry_of(app, task), broker) for task in tasks]
+
+
+def outcomes(*publishers: CeleryPublisher) -> Any:
+    """Return what becomes of a run of each, when all wait in one moment."""
+
+    async def send() -> list[object]:
+        outbox = Outbox(ManualClock())
+        outbox.thread = AtOnce()
+        return await asyncio.gather(
+            *(outbox.send(Letter(each, run(token=each.task), lambda: True)) for each in publishers)
+        )
+
+    return asyncio.run(send())
