@@ -13,6 +13,7 @@ import pytest
 from anarchon.backends.nats import NatsBackend
 from anarchon_contract.claims.questions import Asker
 from anarchon_contract.leases.questions import MINUTE
+from tests.cluster.network import Proxy
 from tests.servers import ServersForTests
 from tests.servers.nats import NatsServer
 from tests.unit.nats.admin import NAMESPACE, Admin
@@ -73,6 +74,19 @@ async def connect() -> AsyncIterator[Connect]:
 @pytest.fixture
 async def ask(server: NatsServer, connect: Connect) -> Asker:
     return await connect(server.url())
+
+
+@pytest.fixture
+def way(server: NatsServer) -> Iterator[Proxy]:
+    """A way to the server that can be cut."""
+    with Proxy(("127.0.0.1", server.port)) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def cut_off(connect: Connect, way: Proxy) -> Asker:
+    """Somebody who asks by that way."""
+    return await connect(f"nats://127.0.0.1:{way.port}")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,19 +15,6 @@ from tests.cluster.network import Proxy
 from tests.unit.nats.admin import NAMES, Admin
 
 CLOCK = SystemClock()
-
-
-@pytest.fixture
-def way(server) -> Iterator[Proxy]:
-    """A way to the server that can be cut."""
-    with Proxy(("127.0.0.1", server.port)) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-async def cut_off(connect, way):
-    """Somebody who asks by that way."""
-    return await connect(f"nats://127.0.0.1:{way.port}")
 
 
 async def test_a_claim_whose_answer_is_lost_is_won_when_it_is_asked_again(
