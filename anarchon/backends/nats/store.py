@@ -15,7 +15,7 @@ from anarchon.backends.nats.settings import Settings
 from anarchon.backends.nats.streams import WRITTEN, Known, Streams
 from anarchon.claim_store import Save, refused_at
 from anarchon.clock import SystemClock, to_millis
-from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from anarchon.errors import OutcomeUnknown, StoreError, StoreRefused, StoreUnavailable
 from anarchon.run import Attempt
 from anarchon.store import Claim, ClaimAnswer, Reply
 
@@ -143,7 +143,7 @@ class NatsStore:
         try:
             (answer,) = await self._link.ask([request])
             self._read(self._names.claims, answer)
-        except StoreUnavailable as error:
+        except StoreRefused as error:
             raise self._streams.forgetful(known, needed, error.problem) from error
 
     async def _open_records(self, lines: Sequence[Line]) -> None:

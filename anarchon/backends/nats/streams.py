@@ -19,7 +19,7 @@ from anarchon.backends.nats.names import LAYOUT, Names
 from anarchon.backends.nats.settings import Settings
 from anarchon.clock import SystemClock
 from anarchon.durations import describe
-from anarchon.errors import SchemaMismatch, StoreError, StoreUnavailable
+from anarchon.errors import SchemaMismatch, StoreError, StoreRefused, StoreUnavailable
 from anarchon.store import RETENTION
 
 API = "$JS.API"
@@ -31,6 +31,8 @@ _NANOSECONDS = 1000
 
 _NO_STREAM = 10059
 _OTHER_CONFIG = 10058
+#: Of the refusals of JetStream, those that may end by themselves: without a leader, for example.
+_FOR_A_WHILE = 503
 _LAYOUT = re.compile(r"anarchon (?:claims|history), layout ([0-9]+)")
 
 
@@ -244,11 +246,12 @@ class Streams:
             if error is None:
                 return Known(told["config"], self._time(told))
             code, text = error.get("err_code"), error.get("description", "")
+            kind = StoreUnavailable if error.get("code") == _FOR_A_WHILE else StoreRefused
         except (ValueError, TypeError, KeyError, AttributeError) as broken:
             raise StoreError(label, f"what it says of the stream {name} is not known") from broken
         if code == unless:
             return None
-        raise StoreUnavailable(label, f"the stream {name} cannot be used: {text}")
+        raise kind(label, f"the stream {name} cannot be used: {text}")
 
     def _time(self, told: Mapping[str, Any]) -> datetime:
         # servers before 2.10 tell none

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
@@ -9,12 +10,17 @@ import pytest
 from anarchon.backends.nats import NatsStore
 from anarchon.backends.nats.connection import Answer, Request
 from anarchon.backends.nats.link import Link
+from anarchon.backends.nats.settings import read_url
+from anarchon.backends.nats.streams import Streams
 from anarchon.clock import SystemClock
-from anarchon.errors import OutcomeUnknown, StoreUnavailable
+from anarchon.errors import OutcomeUnknown, StoreError, StoreRefused, StoreUnavailable
 from anarchon.store import Outcome
 from anarchon_contract.claims.questions import Asker, scheduled
+from anarchon_contract.leases.questions import HOUR
 from tests.cluster.network import Proxy
+from tests.unit.nats.admin import NAMES
 
+WIDENING = "$JS.API.STREAM.UPDATE."
 CLAIMING = "anarchon.unit.claim."
 
 Happening = Callable[[], Awaitable[None]]
@@ -99,3 +105,40 @@ async def test_a_claim_that_was_not_sent_yet_did_nothing(let, go_away, way, cut_
     with pytest.raises(StoreUnavailable):
         await cut_off.claim(due, "a")
     way.heal()
+
+
+async def test_an_outage_while_the_stream_is_told_to_remember_for_longer_is_no_more_than_that(
+    let, go_away, way, cut_off, due
+):
+    let(WIDENING, before=go_away)
+    with pytest.raises(StoreUnavailable):
+        await cut_off.claim(due, "a", within=20 * HOUR)
+    way.heal()
+
+    assert (await cut_off.claim(due, "a", within=20 * HOUR)).outcome is Outcome.WON
+
+
+async def test_a_server_that_refuses_to_have_it_remember_for_longer_is_not_asked_on(
+    let, cut_off, admin, due
+):
+    async def change_it_otherwise() -> None:
+        await admin.update(NAMES.claims, deny_purge=True)
+
+    let(WIDENING, before=change_it_otherwise)
+    with pytest.raises(StoreError) as raised:
+        await cut_off.claim(due, "a", within=20 * HOUR)
+
+    assert not isinstance(raised.value, StoreUnavailable)
+    assert "it could not be changed" in raised.value.problem
+
+
+@pytest.mark.parametrize(("code", "kind"), [(503, StoreUnavailable), (500, StoreRefused)])
+def test_a_refusal_for_a_while_is_told_from_one_for_good(code, kind):
+    told = {"error": {"code": code, "err_code": 10008, "description": "no"}}
+
+    with pytest.raises(StoreUnavailable) as raised:
+        Streams(read_url("nats://a"), NAMES).read(
+            NAMES.claims, Answer(json.dumps(told).encode(), {})
+        )
+
+    assert type(raised.value) is kind
