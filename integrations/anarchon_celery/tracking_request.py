@@ -12,7 +12,11 @@ from anarchon_celery.tracking_end import settle_lost
 
 
 class _TrackedRequest:
-    """Goes before a task's class of requests; each is one delivery."""
+    """Goes before a task's class of requests; each is one delivery.
+
+    What Celery does with it may raise, above all where its result backend is away; the store
+    is told all the same.
+    """
 
     #: Whether the broker has its message again.
     _anarchon_returned = False
@@ -21,15 +25,19 @@ class _TrackedRequest:
         self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False
     ) -> None:
         """Tell of a process that was lost; one that returned a failure has told of it."""
-        super().on_failure(exc_info, send_failed_event, return_ok)  # type: ignore[misc]
-        if not return_ok:
-            settle_lost(self, getattr(exc_info.exception, "exc", exc_info.exception))
+        try:
+            super().on_failure(exc_info, send_failed_event, return_ok)  # type: ignore[misc]
+        finally:
+            if not return_ok:
+                settle_lost(self, getattr(exc_info.exception, "exc", exc_info.exception))
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         """Tell of a hard limit; of a soft one the task itself is told."""
-        super().on_timeout(soft, timeout)  # type: ignore[misc]
-        if not soft:
-            settle_lost(self, TimeLimitExceeded(timeout))
+        try:
+            super().on_timeout(soft, timeout)  # type: ignore[misc]
+        finally:
+            if not soft:
+                settle_lost(self, TimeLimitExceeded(timeout))
 
     def reject(self, requeue: bool = False) -> None:
         """Remember whether the message went back."""

@@ -20,6 +20,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     worker_prefetch_multiplier=1,
     worker_pool_restarts="PROJECT_POOL_RESTARTS" in os.environ,
+    result_backend=os.environ.get("PROJECT_RESULTS"),
 )
 install(app)
 _REPORT_TO = int(os.environ.get("PROJECT_REPORT_TO", "0"))
