@@ -63,12 +63,14 @@ class StoreError(AnarchonError):
     """The store could not be asked, or said something we cannot accept.
 
     ``store`` names the store as it may be shown (never with a password); the driver's own
-    error is the ``__cause__``.
+    error is the ``__cause__``. ``partly`` tells that this is about some of what was asked: the
+    store may well answer for the rest, if that is asked without it.
     """
 
     def __init__(self, store: str, problem: str) -> None:
         self.store = store
         self.problem = problem
+        self.partly = False
         super().__init__(store, problem)
 
     def __str__(self) -> str:

@@ -8,10 +8,11 @@ questions are sent again after a growing pause. It may have happened: they are s
 the same way, under the same tokens, which every store answers as it did the first time.
 No answer came before the deadline, which is that of the most urgent question: the more
 patient ones travel apart from then on, so that one short lease on a slow store costs no
-other job its answer. The store refused the call as a whole: it is halved, until the question
-that poisons it stands alone and fails its asker only. Each question says when it is not
-worth asking any more; its asker then gets the last error that leaves open whether it happened, or
-the last of all if none does.
+other job its answer. The store answers, but not for all of them: they are sent again in halves,
+and those that it does not answer for wait by themselves, so that nobody else does. The store
+refused the call as a whole: it is halved, until the question that poisons it stands alone and
+fails its asker only. Each question says when it is not worth asking any more; its asker then
+gets the last error that leaves open whether it happened, or the last of all if none does.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from anarchon.store import Reply
 GATHER = 0.02
 LARGEST_BATCH = 500
 _PAUSES = 0.1, 5.0
+#: How long those wait that the store does not answer for while it answers others.
+_PAUSE_APART = 0.5
 
 
 class TimedOut(OutcomeUnknown):
@@ -60,6 +63,10 @@ class _Asked(Generic[Q, A]):
     answer: asyncio.Future[Answered[A]]
     #: Why it may have happened already, whatever became of it when it was sent again.
     unknown: OutcomeUnknown | None = None
+
+    def note(self, error: StoreError) -> None:
+        if isinstance(error, OutcomeUnknown):
+            self.unknown = error
 
     def fail(self, error: StoreError) -> None:
         if not self.answer.done():
@@ -99,6 +106,7 @@ class Gatherer(Generic[Q, A]):
         self._send = send
         self._one_of_a_job = one_of_a_job
         self._waiting: list[_Asked[Q, A]] = []
+        self._apart: list[_Asked[Q, A]] = []
         self._sent: list[_Asked[Q, A]] = []
         self._some = asyncio.Event()
         self._again = Bell()
@@ -127,7 +135,8 @@ class Gatherer(Generic[Q, A]):
         if sender is not None:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)
-        unanswered, self._waiting, self._sent = [*self._sent, *self._waiting], [], []
+        unanswered = [*self._sent, *self._waiting, *self._apart]
+        self._sent, self._waiting, self._apart = [], [], []
         for asked in unanswered:
             asked.fail(self._calls.closed())
 
@@ -151,6 +160,8 @@ class Gatherer(Generic[Q, A]):
                 continue
             others_wait = bool(self._waiting)
             self._put_back(batch, error)
+            if error.partly:
+                continue
             if isinstance(error, TimedOut) and self._parted(batch, others_wait):
                 continue
             self._again.clear()
@@ -203,9 +214,18 @@ class Gatherer(Generic[Q, A]):
                 problem = f"gave {len(reply.answers)} answers to {len(batch)} questions"
                 raise StoreError(self._calls.label, problem)
         except (StoreUnavailable, OutcomeUnknown) as error:
-            return error
+            some_were_answered = error.partly and isinstance(error, OutcomeUnknown)
+            if len(batch) == 1 or not some_were_answered:
+                return error
+            await self._narrow_down(batch, error)
+            return None
         except StoreError as error:
-            return await self._narrow_down(batch, error)
+            if len(batch) == 1 or isinstance(error, SchemaMismatch):
+                for asked in batch:
+                    asked.fail(error)
+            else:
+                await self._narrow_down(batch, error)
+            return None
         if min(asked.deadline for asked in batch) <= self._too_short:
             self._too_short = 0.0
         for asked, answer in zip(batch, reply.answers, strict=True):
@@ -213,27 +233,33 @@ class Gatherer(Generic[Q, A]):
                 asked.answer.set_result(Answered(answer, asked_at))
         return None
 
-    async def _narrow_down(self, batch: list[_Asked[Q, A]], error: StoreError) -> StoreError | None:
-        if len(batch) == 1 or isinstance(error, SchemaMismatch):
-            for asked in batch:
-                asked.fail(error)
-            return None
+    async def _narrow_down(self, batch: list[_Asked[Q, A]], error: StoreError) -> None:
+        for asked in batch:
+            asked.note(error)
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):
             again = await self._ask_all(half)
             if again is not None:
                 self._put_back(half, again)
-        return None
 
     def _put_back(self, batch: list[_Asked[Q, A]], error: StoreError) -> None:
+        if error.partly and not self._apart:
+            self._clock.call_later(_PAUSE_APART, self._rejoin)
         for asked in batch:
             if asked.answer.done():
                 continue
-            if isinstance(error, OutcomeUnknown):
-                asked.unknown = error
+            asked.note(error)
             if asked.give_up():
                 asked.fail(error)
+            elif error.partly:
+                self._apart.append(asked)
             else:
                 self._waiting.append(asked)
+        if self._waiting:
+            self._some.set()
+
+    def _rejoin(self) -> None:
+        self._waiting += self._apart
+        self._apart = []
         if self._waiting:
             self._some.set()

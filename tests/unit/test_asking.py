@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import cast
 
@@ -160,6 +161,76 @@ async def test_a_half_that_got_no_answer_is_asked_again() -> None:
 
         assert [answered.answer for answered in await asyncio.gather(*asked)] == [WON] * 4
         assert caller.store.sizes() == [4, 2, 2, 2]
+
+
+def leave_out(store: Answers) -> set[str]:
+    """Let the store answer for no job in this set, and for the others if they are asked alone."""
+    left_out: set[str] = set()
+
+    async def faults(jobs: Sequence[str]) -> None:
+        if left_out.isdisjoint(jobs):
+            return
+        kind = StoreUnavailable if left_out.issuperset(jobs) else OutcomeUnknown
+        error = kind("s", "some are away")
+        error.partly = True
+        raise error
+
+    store._faults = faults  # type: ignore[method-assign]
+    return left_out
+
+
+async def test_what_the_store_does_not_answer_for_costs_nobody_else_an_answer() -> None:
+    async with Caller() as caller:
+        left_out = leave_out(caller.store)
+        left_out.add("37")
+        asked = {str(n): caller.claim(str(n)) for n in range(100)}
+        await caller.clock.advance(0)
+
+        assert [job for job, task in asked.items() if not task.done()] == ["37"]
+
+        left_out.clear()
+        await caller.clock.advance(1)
+        assert (await asked["37"]).answer is WON
+
+
+async def test_nobody_waits_for_what_the_store_does_not_answer_for() -> None:
+    async with Caller() as caller:
+        leave_out(caller.store).add("a")
+        caller.claim("a")
+        await caller.clock.advance(60.2)
+
+        asked = caller.claim("b")
+        await caller.clock.advance(GATHER)
+
+        assert asked.done()
+        assert 60 <= len(caller.store.claims) <= 130
+
+
+async def test_what_the_store_never_answers_for_is_given_up() -> None:
+    """It may have happened where it was asked along with others, and not where it was alone."""
+    async with Caller() as caller:
+        leave_out(caller.store).update("ab")
+        alone = caller.claim("a", give_up=lambda: True)
+        await caller.clock.advance(1)
+        beside = caller.claim("b", give_up=lambda: True)
+        await asyncio.gather(caller.claim("c"), caller.clock.advance(1))
+
+        with pytest.raises(StoreUnavailable):
+            await alone
+        with pytest.raises(OutcomeUnknown):
+            await beside
+
+
+async def test_closing_fails_what_the_store_does_not_answer_for() -> None:
+    async with Caller() as caller:
+        leave_out(caller.store).add("a")
+        asked = caller.claim("a")
+        await caller.clock.advance(0.1)
+
+        await caller.asking.close()
+
+        with pytest.raises(StoreUnavailable):
+            await asked
 
 
 async def test_a_store_of_another_version_is_not_asked_in_halves() -> None:

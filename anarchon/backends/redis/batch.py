@@ -106,9 +106,14 @@ class Batch:
 
     def answers(self) -> list[Any]:
         """Return what was answered to all that may not get lost, or raise for all of it."""
-        heard = self.replies()
-        lost = [reply for reply in self._replies[: self._optional] if _is_broken(reply)]
-        raise_for(self._settings, [*refusals_in(heard), *lost], some_ran=self._some_ran)
+        try:
+            heard = self.replies()
+            lost = [reply for reply in self._replies[: self._optional] if _is_broken(reply)]
+            raise_for(self._settings, [*refusals_in(heard), *lost], some_ran=self._some_ran)
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            # other nodes and hash slots may answer
+            error.partly = True
+            raise
         raise_unless_acknowledged(self._settings, self._waited)
         return heard
 
