@@ -188,8 +188,16 @@ def _close_all(opened: list[tuple[Connection, Producer]], pid: int) -> None:
 
 
 def _abandon(connection: Connection) -> None:
-    """Let go of a connection without a word to the broker, which may not listen."""
+    """Let go of a connection without a word to the broker, which may not listen.
+
+    Where kombu knows no such way, closing says nothing either. Its ``collect`` would do that
+    under another default timeout of all sockets of the process, and two threads that do so at
+    once may leave it there for good.
+    """
     try:
-        connection.collect(socket_timeout=PATIENCE)
+        if hasattr(connection.transport, "_collect"):
+            connection.collect()
+        else:
+            connection.release()
     except Exception:
         pass

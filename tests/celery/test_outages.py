@@ -91,6 +91,21 @@ def test_a_frozen_broker_is_an_error_within_seconds(app: Celery, server: RedisSe
         server.resume()
 
 
+def test_a_broker_that_went_away_changes_no_timeout_of_other_sockets(
+    app: Celery, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = publisher_of(app)
+    publisher.publish(run())
+    server.stop()
+    changes: list[float | None] = []
+    monkeypatch.setattr(socket, "setdefaulttimeout", changes.append)
+
+    with pytest.raises(OperationalError):
+        publisher.publish(run())
+
+    assert changes == []
+
+
 def test_a_host_that_answers_nothing_is_an_error_within_seconds() -> None:
     # its backlog takes the connection, and nobody ever reads from it
     with socket.create_server(("127.0.0.1", 0), backlog=8) as deaf:
