@@ -153,7 +153,7 @@ class Gatherer(Generic[Q, A]):
                 continue
             self._last_sent = self._clock.monotonic()
             self._sent = batch
-            error = await self._ask_all(batch)
+            error = await self._ask_for_most(batch)
             self._sent = []
             if error is None:
                 pauses = growing_pauses(*_PAUSES)
@@ -203,6 +203,16 @@ class Gatherer(Generic[Q, A]):
         self._too_short = min(asked.deadline for asked in batch)
         return others_wait or not all(self._is_urgent(asked) for asked in batch)
 
+    async def _ask_for_most(self, batch: list[_Asked[Q, A]]) -> StoreError | None:
+        """Do as ``_ask_all``, and again in halves what was answered in part."""
+        error = await self._ask_all(batch)
+        if len(batch) == 1 or not (isinstance(error, OutcomeUnknown) and error.partly):
+            return error
+        for asked in batch:
+            asked.note(error)
+        await self._narrow_down(batch)
+        return None
+
     async def _ask_all(self, batch: list[_Asked[Q, A]]) -> StoreError | None:
         """Send a batch and hand out its answers; return why all of it must be sent again."""
         questions = [asked.question for asked in batch]
@@ -214,17 +224,13 @@ class Gatherer(Generic[Q, A]):
                 problem = f"gave {len(reply.answers)} answers to {len(batch)} questions"
                 raise StoreError(self._calls.label, problem)
         except (StoreUnavailable, OutcomeUnknown) as error:
-            some_were_answered = error.partly and isinstance(error, OutcomeUnknown)
-            if len(batch) == 1 or not some_were_answered:
-                return error
-            await self._narrow_down(batch, error)
-            return None
+            return error
         except StoreError as error:
             if len(batch) == 1 or isinstance(error, SchemaMismatch):
                 for asked in batch:
                     asked.fail(error)
             else:
-                await self._narrow_down(batch, error)
+                await self._narrow_down(batch)
             return None
         if min(asked.deadline for asked in batch) <= self._too_short:
             self._too_short = 0.0
@@ -233,12 +239,10 @@ class Gatherer(Generic[Q, A]):
                 asked.answer.set_result(Answered(answer, asked_at))
         return None
 
-    async def _narrow_down(self, batch: list[_Asked[Q, A]], error: StoreError) -> None:
-        for asked in batch:
-            asked.note(error)
+    async def _narrow_down(self, batch: list[_Asked[Q, A]]) -> None:
         middle = len(batch) // 2
         for half in (batch[:middle], batch[middle:]):
-            again = await self._ask_all(half)
+            again = await self._ask_for_most(half)
             if again is not None:
                 self._put_back(half, again)
 
