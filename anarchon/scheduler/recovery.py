@@ -4,6 +4,7 @@ A gap is a time longer than a lease in which this process did not run (suspended
 blocked loop) or the store did not answer. Whatever this instance believed before a gap may
 be wrong after it, so a gap is treated like a start: what is unfinished is watched or taken
 over, and of the missed slots at most the newest is caught up. Nothing older is replayed.
+Jobs that the store does not answer for, when it does for others, are recovered once it does.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import random
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import TypeAlias
 
 from anarchon.asking import Asking
-from anarchon.clock import MILLISECOND, rfc3339
+from anarchon.clock import MILLISECOND, growing_pauses, rfc3339
+from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from anarchon.events import EventKind
 from anarchon.job import Job
 from anarchon.keeper import Keeper
@@ -26,6 +29,13 @@ from anarchon.scheduler.timers import Due, allowed_lateness, longest_jitter
 from anarchon.store import KnownJob, Mode, Registration, Unfinished
 
 log = logging.getLogger("anarchon.scheduler")
+
+_PAUSES = 0.5, 5.0
+
+_Told: TypeAlias = tuple[Job, Registration]
+#: The runs carried out here.
+_Held: TypeAlias = Collection[tuple[str, datetime]]
+_RecoverOne: TypeAlias = Callable[[Job, KnownJob, datetime, _Held], None]
 
 
 class Recovery:
@@ -45,61 +55,114 @@ class Recovery:
         self._runner = runner
         self._learn = learn
         self._warned: set[tuple[str, str]] = set()
-
-    async def _register(self, jobs: Sequence[Job]) -> tuple[datetime, list[tuple[Job, KnownJob]]]:
-        """Tell the store how these jobs are known here; return its time and what it knows."""
-        core = self._core
-        now = core.now()
-        told: list[tuple[Job, Registration]] = []
-        for job in jobs:
-            with self._alone(job):
-                told.append((job, Registration(job.name, job.fingerprint(now))))
-        reply = await self._asking.active([registration for _, registration in told])
-        known = [(job, what) for (job, _), what in zip(told, reply.answers, strict=True)]
-        for (job, registration), (_, what) in zip(told, known, strict=True):
-            self._warn_of_others(job, registration.fingerprint, what)
-            self._learn(job, what)
-        return reply.time, known
+        #: What the store did not answer for when it did for others.
+        self._left: dict[str, Job] = {}
+        self._is_looking_for_left = False
 
     async def begin(self, jobs: Sequence[Job]) -> datetime:
         """Recover at start; return the store's time at which the timers go on from here.
 
         Raises what the store raises.
         """
-        time, known = await self._register(jobs)
-        held = self._held_here()
-        for job, what in known:
-            with self._alone(job):
-                self._see_to(job, what.unfinished, time, held)
-                newest = job.schedule.latest_at(time)
-                if newest is not None and newest > what.first_seen:
-                    self._catch_up(job, newest, time, what.unfinished)
-                elif job.run_at_start:
-                    self._catch_up(job, _first_slot(what), time, what.unfinished)
-                else:
-                    warn_if_past(job, time)
-        return time
+        return await self._recover(jobs, self._begin)
+
+    def _begin(self, job: Job, what: KnownJob, time: datetime, held: _Held) -> None:
+        self._see_to(job, what, time, held)
+        newest = job.schedule.latest_at(time)
+        if newest is not None and newest > what.first_seen:
+            self._catch_up(job, newest, time, what.unfinished)
+        elif job.run_at_start:
+            self._catch_up(job, _first_slot(what), time, what.unfinished)
+        else:
+            warn_if_past(job, time)
 
     async def after_gap(self, jobs: Sequence[Job]) -> None:
         """Recover where the timers run on: they see to what may still start in time."""
-        time, known = await self._register(jobs)
-        held = self._held_here()
-        for job, what in known:
-            with self._alone(job):
-                self._see_to(job, what.unfinished, time, held)
-                newest = job.schedule.latest_at(time)
-                if newest is None or newest <= what.first_seen:
-                    continue
-                if time - newest > allowed_lateness(job, newest):
-                    self._catch_up(job, newest, time, what.unfinished)
+        await self._recover(jobs, self._after_gap)
+
+    def _after_gap(self, job: Job, what: KnownJob, time: datetime, held: _Held) -> None:
+        self._see_to(job, what, time, held)
+        newest = job.schedule.latest_at(time)
+        if newest is None or newest <= what.first_seen:
+            return
+        if time - newest > allowed_lateness(job, newest):
+            self._catch_up(job, newest, time, what.unfinished)
 
     async def find_unwatched(self, jobs: Sequence[Job]) -> None:
         """Register anew, and see to runs that a store may have brought up again."""
-        time, known = await self._register(jobs)
-        held = self._held_here()
-        for job, what in known:
+        await self._recover(jobs, self._see_to)
+
+    async def _recover(self, jobs: Sequence[Job], recover: _RecoverOne) -> datetime:
+        """Recover what the store answers for, and the rest when it does; return its time."""
+        time, known, left = await self._register(self._tell(jobs))
+        held = frozenset((held.job, held.slot) for held in self._keeper.held())
+        for (job, registration), what in known:
+            self._warn_of_others(job, registration.fingerprint, what)
+            self._learn(job, what)
             with self._alone(job):
-                self._see_to(job, what.unfinished, time, held)
+                recover(job, what, time, held)
+        self._left.update((job.name, job) for job in left)
+        if self._left and not self._is_looking_for_left:
+            log.warning("no answer for some jobs; asked again: jobs=%s", ",".join(self._left))
+            self._is_looking_for_left = True
+            self._core.spawn(self._recover_left(), "anarchon-recover-left")
+        return time
+
+    async def _recover_left(self) -> None:
+        pauses = growing_pauses(*_PAUSES)
+        with self._core.droppable():
+            while self._left:
+                await self._core.clock.sleep(next(pauses))
+                jobs, self._left = self._left, {}
+                try:
+                    await self._recover(tuple(jobs.values()), self._begin)
+                except StoreError:
+                    self._left = {**jobs, **self._left}
+        self._is_looking_for_left = False
+
+    def _tell(self, jobs: Sequence[Job]) -> list[_Told]:
+        now = self._core.now()
+        told: list[_Told] = []
+        for job in jobs:
+            with self._alone(job):
+                told.append((job, Registration(job.name, job.fingerprint(now))))
+        return told
+
+    async def _register(
+        self, told: Sequence[_Told]
+    ) -> tuple[datetime, list[tuple[_Told, KnownJob]], list[Job]]:
+        """Tell the store how these jobs are known here.
+
+        Returns its time, what it knows, and the jobs that it does not answer for.
+        """
+        try:
+            reply = await self._asking.active([registration for _, registration in told])
+        except OutcomeUnknown as error:
+            if len(told) == 1 or not error.partly:
+                raise
+            return await self._register_halves(told, error)
+        return reply.time, list(zip(told, reply.answers, strict=True)), []
+
+    async def _register_halves(
+        self, told: Sequence[_Told], error: OutcomeUnknown
+    ) -> tuple[datetime, list[tuple[_Told, KnownJob]], list[Job]]:
+        first: datetime | None = None
+        known: list[tuple[_Told, KnownJob]] = []
+        left: list[Job] = []
+        middle = len(told) // 2
+        for half in (told[:middle], told[middle:]):
+            try:
+                time, some, left_of_it = await self._register(half)
+            except (StoreUnavailable, OutcomeUnknown):
+                left += [job for job, _ in half]
+            else:
+                # the timers are to miss nothing that came due since then
+                first = first or time
+                known += some
+                left += left_of_it
+        if first is None:
+            raise error
+        return first, known, left
 
     @contextmanager
     def _alone(self, job: Job) -> Iterator[None]:
@@ -110,18 +173,9 @@ class Recovery:
             detail = "its schedule failed; what it missed is not recovered"
             self._core.emit(EventKind.ERROR, job.name, detail=detail, error=error)
 
-    def _held_here(self) -> frozenset[tuple[str, datetime]]:
-        return frozenset((held.job, held.slot) for held in self._keeper.held())
-
-    def _see_to(
-        self,
-        job: Job,
-        unfinished: Sequence[Unfinished],
-        time: datetime,
-        held: Collection[tuple[str, datetime]],
-    ) -> None:
+    def _see_to(self, job: Job, what: KnownJob, time: datetime, held: _Held) -> None:
         newest = job.schedule.latest_at(time)
-        for run in unfinished:
+        for run in what.unfinished:
             if run.busy and (job.name, run.slot) in held:
                 continue  # whoever carries it out here sees to it
             if run.busy:

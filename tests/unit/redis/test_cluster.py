@@ -29,6 +29,7 @@ from anarchon.store import (
 )
 from tests.servers import ServersForTests
 from tests.servers.cluster import ClusterServer, ClusterSet
+from tests.unit.redis.moves import Move
 
 pytestmark = pytest.mark.xdist_group("a cluster that changes")
 
@@ -140,50 +141,9 @@ async def test_nodes_that_forgot_the_scripts_are_told_them(store, due, admins):
     assert await outcomes(store, claims_of(due)) == {Outcome.WON}
 
 
-class Move:
-    """A hash slot on its way from one node to another."""
-
-    def __init__(self, cluster: ClusterSet, admins: dict[ClusterServer, Redis], job: str) -> None:
-        self._slot = key_slot(KEYS.of_job(job)[0].encode())
-        self.source = home_of(cluster, job)
-        at = cluster.nodes.index(self.source)
-        self.target = cluster.nodes[(at + 1) % len(cluster.nodes)]
-        self._admins = admins
-        self._from, self._to = admins[self.source], admins[self.target]
-
-    def begin(self) -> None:
-        self._set(self._to, "IMPORTING", self._id(self._from))
-        self._set(self._from, "MIGRATING", self._id(self._to))
-
-    def carry(self, count: int = 1000) -> None:
-        keys = self._from.execute_command("CLUSTER", "GETKEYSINSLOT", self._slot, count)
-        if keys:
-            to = ("127.0.0.1", self.target.port)
-            self._from.execute_command("MIGRATE", *to, "", 0, 5000, "KEYS", *keys)
-
-    def end(self) -> None:
-        target = self._id(self._to)
-        for admin in (self._to, self._from, *self._admins.values()):
-            self._set(admin, "NODE", target)
-
-    def back(self) -> None:
-        """Leave the slot where it was, with whatever is in it."""
-        self.source, self.target = self.target, self.source
-        self._from, self._to = self._to, self._from
-        self.begin()
-        self.carry()
-        self.end()
-
-    def _set(self, admin: Redis, *what: str) -> None:
-        admin.execute_command("CLUSTER", "SETSLOT", self._slot, *what)
-
-    def _id(self, admin: Redis) -> str:
-        return str(admin.execute_command("CLUSTER", "MYID"))
-
-
 @pytest.fixture
 def move(cluster: ClusterSet, admins: dict[ClusterServer, Redis], due: datetime) -> Iterator[Move]:
-    move = Move(cluster, admins, JOBS[0])
+    move = Move(cluster, admins, KEYS.of_job(JOBS[0])[0])
     yield move
     move.back()
 
@@ -224,7 +184,7 @@ async def test_of_jobs_that_move_to_one_node_some_may_be_there_and_some_on_their
     await store.claim(claims_of(due))
     homes = cluster.homes()
     near = [job for job in JOBS if homes[key_slot(KEYS.of_job(job)[0].encode())] is move.source]
-    second = Move(cluster, admins, near[1])
+    second = Move(cluster, admins, KEYS.of_job(near[1])[0])
 
     for each in (move, second):
         each.begin()
