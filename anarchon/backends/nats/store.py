@@ -166,7 +166,7 @@ class NatsStore:
 
     async def _make_room(self, keep: int) -> None:
         """Let the history keep so many attempts of a job, where it keeps less."""
-        await self._link.open()
+        await self._link.be_ready()
         if WRITTEN * keep <= self._streams.room:
             return
         (told,) = await self._link.ask([self._streams.info(self._names.history)])
