@@ -3,6 +3,7 @@
 A stop ends well within the grace period and a few seconds. What still runs then is a thread
 that does not look at its signal: its lease is released as the last act before the process
 goes, so that a backup need not wait for it to lapse, and two bodies never run side by side.
+Nor does the process wait for long for threads that are nobody's run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import gc
 import logging
 import os
 import signal
+import threading
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import NoReturn
@@ -29,7 +31,7 @@ from anarchon_beat.pidfile import Pidfile
 
 log = logging.getLogger("anarchon.beat")
 
-#: What a stop may take longer than its grace.
+#: What a stop may take longer than its grace, and the process longer than that.
 _SPARE = 3.0
 
 
@@ -159,6 +161,19 @@ class Daemon:
             await self._leave()
         hurry.cancel()
         await stopping
+        self._end_in_time()
+
+    def _end_in_time(self) -> None:
+        """Have the process end soon, though Python would wait for every thread.
+
+        One may ask a name server that does not answer; and our handlers of signals are gone
+        by then, without which process 1 of a container ignores SIGTERM.
+        """
+        patience = threading.Timer(_SPARE, self._end)
+        patience.daemon = True
+        # where no thread can be started, it ends when the others do
+        with contextlib.suppress(RuntimeError):
+            patience.start()
 
     async def _leave(self) -> NoReturn:
         """End the process although something of ours still runs."""
@@ -167,6 +182,10 @@ class Daemon:
             await self._scheduler.abandon()
         except Exception as error:
             log.warning("not released: %r; the leases will lapse", error)
+        self._end()
+
+    def _end(self) -> NoReturn:
+        """Clean up and end the process, whatever its threads do."""
         try:
             self._beacon.put_out()
             self._clean_up()

@@ -34,6 +34,14 @@ def stubborn(ctx):
     print("STUBBORN BEGINS", flush=True)
     threading.Event().wait()
 
+busy = Scheduler("sqlite:///store.db", namespace="shop")
+
+@busy.every("ask", "1s")
+async def ask(ctx):
+    asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+    print("THREAD BEGINS", flush=True)
+    print("not written yet")
+
 hasty = Scheduler("sqlite:///store.db", namespace="shop", grace="0s", lease="60s")
 hasty.every("stubborn", "1s", stubborn)
 patient.every("stubborn", "1s", stubborn)
@@ -135,6 +143,19 @@ def test_a_thread_that_ignores_its_signal_is_released_and_left_behind(
     assert code == 0
     assert states(beat, "hasty", "stubborn") == ["interrupted"]
     assert not (tmp_path / "beat.pid").exists()
+
+
+def test_a_thread_of_somebody_else_keeps_it_for_seconds_only(start: Start, tmp_path: Path) -> None:
+    """As one that waits for a name server does, which asyncio and Python wait for at the end."""
+    daemon = start("-A", "jobs:busy", "-l", "info", "--pidfile", "beat.pid")
+    daemon.read_until("success job=ask")
+
+    code = daemon.end(signal.SIGINT)
+
+    assert code == 130
+    assert "not written yet" in daemon.output
+    assert not (tmp_path / "beat.pid").exists()
+    assert list(tmp_path.glob("anarchon-beat-*/*")) == []
 
 
 def test_a_second_signal_waits_for_nobody(start: Start, beat: Beat) -> None:
