@@ -174,6 +174,8 @@ class Recovery:
             self._core.emit(EventKind.ERROR, job.name, detail=detail, error=error)
 
     def _see_to(self, job: Job, what: KnownJob, time: datetime, held: _Held) -> None:
+        if not what.unfinished:
+            return
         newest = job.schedule.latest_at(time)
         for run in what.unfinished:
             if run.busy and (job.name, run.slot) in held:
@@ -216,8 +218,10 @@ class Recovery:
 
 def warn_if_past(job: Job, time: datetime) -> None:
     """Say so if a job has no slot to come, nor one to catch up."""
+    if job.schedule.next_after(time) is not None:
+        return
     newest = job.schedule.latest_at(time)
-    if newest is not None and job.schedule.next_after(time) is None:
+    if newest is not None:
         log.warning("a job that will never run: job=%s: %s is past", job.name, newest)
 
 

@@ -44,7 +44,9 @@ async def scenario(spec: Spec) -> None:
 
 
 def _declare(scheduler: Scheduler, count: int) -> None:
-    first = datetime.now(UTC) + timedelta(days=40)
+    # from a midnight, so that whoever starts a minute later has the same
+    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    first = midnight + timedelta(days=40)
     for number in range(count):
         # yearly, at another minute each: nothing is due while this runs
         moment = first + timedelta(minutes=number * 3)
