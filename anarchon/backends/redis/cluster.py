@@ -170,7 +170,7 @@ class ClusterLink:
         self._topology = await self._told_topology()
         self._is_stale = False
         for address in self._lines.keys() - set(self._topology.primaries):
-            await self._lines.pop(address).drop()
+            await self._lines.pop(address).leave()
 
     async def _told_topology(self) -> Topology:
         known = [] if self._topology is None else self._topology.primaries

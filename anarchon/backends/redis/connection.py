@@ -1,4 +1,10 @@
-"""A connection to a server, made anew whenever the last one cannot be trusted any more."""
+"""A connection to a server, made anew whenever the last one cannot be trusted any more.
+
+Connecting takes more round trips than a call has time for on a slow network (TCP, TLS, a password,
+a look at the server). So the attempt is nobody's but the line's: a call that is given up leaves it
+to the next one. And one that has to wait long for it may be told to come again instead of being
+sent: what it had left of its time would end the new connection as well, and so on for ever.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +38,12 @@ from anarchon.backends.redis.wire import (
 from anarchon.clock import SystemClock
 from anarchon.errors import OutcomeUnknown, StoreUnavailable
 from anarchon.standing import Standing
+
+#: How long an attempt may take, in seconds: behind the same name may be another server by then.
+_ATTEMPT = 5.0
+#: In seconds. Where connecting took no longer, a call takes no more than two thirds of it: the
+#: deadline that comes with the shortest lease, a third of a second, is enough for both.
+_LONG = 0.2
 
 #: No sentinel takes a server for dead that was silent for less.
 _SILENCE = 1.0
@@ -67,42 +79,96 @@ class Line:
         self._connect = connect
         self._place = place
         self._connection: AbstractConnection | None = None
+        self._attempt: asyncio.Task[AbstractConnection] | None = None
+        self._took = 0.0
+        self._calls_are_short = False
         self._turn = asyncio.Lock()
 
-    async def ready(self) -> None:
-        """Make the connection, unless there is one."""
+    async def ready(self) -> AbstractConnection:
+        """Return the connection, made if there is none."""
         if self._connection is not None and await is_stale(self._connection):
             await self.drop()
-        if self._connection is None:
-            self._connection = await self._connect()
+        if self._connection is not None:
+            return self._connection
+        if self._attempt is None or self._attempt.done():
+            self._attempt = asyncio.create_task(self._make(), name="anarchon-connect")
+            self._attempt.add_done_callback(_hear)
+        attempt = self._attempt
+        # it goes on if whoever waits here is cancelled
+        await asyncio.wait((attempt,))
+        return attempt.result()
+
+    async def _make(self) -> AbstractConnection:
+        before = _now()
+        try:
+            async with SystemClock().timeout(_ATTEMPT):
+                connection = await self._connect()
+        except TimeoutError as error:
+            raise self._unavailable(f"no answer within {_ATTEMPT:.0f} s") from error
+        self._took = _now() - before
+        self._connection = connection
+        return connection
 
     async def send(
         self, commands: Sequence[Command], wait: Sequence[Command] = ()
     ) -> tuple[list[Any], list[Any]]:
         """Send commands and what waits for them in one piece; return what each answered."""
         async with self._turn:
-            await self.ready()
-            assert self._connection is not None
+            before = _now()
             try:
-                with translated(self._settings, sent=True, place=self._place):
-                    return await exchange_all(self._connection, commands, wait)
-            except BaseException:
-                # an answer may be under way that the next question must not hear
-                await self.drop()
+                connection = await self._ready_for_a_call()
+                return await self._exchange(connection, commands, wait)
+            except asyncio.CancelledError:
+                self._calls_are_short |= _now() - before > _LONG
                 raise
 
+    async def _ready_for_a_call(self) -> AbstractConnection:
+        former = self._connection
+        connection = await self.ready()
+        if connection is not former and self._calls_are_short and self._took > _LONG:
+            raise self._unavailable(f"connecting took {self._took:.1f} s, too long for this call")
+        return connection
+
+    async def _exchange(
+        self, connection: AbstractConnection, commands: Sequence[Command], wait: Sequence[Command]
+    ) -> tuple[list[Any], list[Any]]:
+        try:
+            with translated(self._settings, sent=True, place=self._place):
+                return await exchange_all(connection, commands, wait)
+        except BaseException:
+            # an answer may be under way that the next question must not hear
+            await self.drop()
+            raise
+
+    def _unavailable(self, problem: str) -> StoreUnavailable:
+        place = f"{self._place}: " if self._place else ""
+        return StoreUnavailable(self._settings.label, place + problem)
+
+    async def leave(self) -> None:
+        """Let the connection go, and the attempt at one."""
+        await self._end_attempt()
+        await self.drop()
+
     async def drop(self) -> None:
+        """Let the connection go; the next one is made by whoever needs it."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.disconnect(nowait=True)
 
     async def close(self) -> None:
-        """Let the connection go, and wait for its end."""
+        """Let the connection go, and the attempt at one, and wait for their end."""
+        await self._end_attempt()
         connection, self._connection = self._connection, None
         if connection is not None:
             # over TLS the other side is waited for, and may say nothing any more
             with suppress(RedisError, OSError):
                 await connection.disconnect()
+
+    async def _end_attempt(self) -> None:
+        attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.cancel()
+            await asyncio.wait((attempt,))
 
 
 class ServerLink:
@@ -178,10 +244,10 @@ class ServerLink:
         """
         asked = [*first, *commands]
         if await self._is_replaced():
-            await self._line.drop()
+            await self._line.leave()
         self._heard = _now()
+        replies, waited = await self._line.send(asked, self._wait if replicated else ())
         try:
-            replies, waited = await self._line.send(asked, self._wait if replicated else ())
             if await self._is_replaced():
                 problem = "it has answered, but another was made the primary meanwhile"
                 raise OutcomeUnknown(self.label, problem)
@@ -210,6 +276,7 @@ class ServerLink:
 
     async def _connect(self) -> AbstractConnection:
         address = None if self._sentinels is None else await self._sentinels.primary()
+        self._address = address
         connection = self._settings.new_connection(address)
         try:
             with translated(self._settings, sent=False):
@@ -223,7 +290,6 @@ class ServerLink:
             raise_for(self._settings, refusals_in(waited), some_ran=False)
             check_stamp(self._settings, self._layout_key, [stamped, layout])
             warn_of(self._settings, facts, self._warn)
-            self._address = address
             if await self._is_another_named():
                 raise StoreUnavailable(self.label, "another was made the primary meanwhile")
         except BaseException:
@@ -231,6 +297,12 @@ class ServerLink:
             raise
         self._heard = _now()
         return connection
+
+
+def _hear(attempt: asyncio.Task[AbstractConnection]) -> None:
+    # of a failure that nobody waited for, asyncio would warn
+    if not attempt.cancelled():
+        attempt.exception()
 
 
 def _now() -> float:

@@ -88,6 +88,7 @@ class Led:
         self.primary = "old"
         self.heard: list[str] = []
         self.is_away = False
+        self.frozen = ""
         self.ports: dict[str, int] = {}
         self.says: dict[str, Callable[[], bytes | None]] = dict.fromkeys(
             ("old", "new"), lambda: NOW
@@ -95,6 +96,8 @@ class Led:
 
     def server(self, name: str) -> Say:
         def say(command: list[str]) -> bytes | None:
+            if name == self.frozen:
+                return b""
             if command[0] != "TIME":
                 return HEALTHY[command[0]]
             self.heard.append(name)
@@ -145,6 +148,22 @@ async def test_a_primary_that_was_replaced_during_a_silence_is_left(led, monkeyp
     await store.active(())
 
     assert led.heard == ["old", "old", "new"]
+
+
+async def test_a_primary_that_was_replaced_while_it_let_nobody_connect_is_left(led, monkeypatch):
+    """The attempt has longer than a call; nobody waits for it once it leads nowhere."""
+    led, store = led
+    led.frozen = "old"
+    with pytest.raises(TimeoutError):
+        async with SystemClock().timeout(0.2):
+            await store.active(())
+    led.primary = "new"
+    monkeypatch.setattr(connection, "_SILENCE", 0)
+
+    async with SystemClock().timeout(2):
+        await store.active(())
+
+    assert led.heard == ["new"]
 
 
 async def test_the_answer_of_one_that_was_replaced_during_the_call_is_not_believed(
