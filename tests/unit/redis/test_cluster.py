@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import pytest
@@ -15,9 +15,11 @@ from anarchon.backends.redis import RedisBackend, RedisStore
 from anarchon.backends.redis.keys import Keys
 from anarchon.clock import SystemClock
 from anarchon.errors import OutcomeUnknown, StoreUnavailable
+from anarchon.gathering import Answered
 from anarchon.run import Overlap, RunState
 from anarchon.store import (
     Claim,
+    ClaimAnswer,
     Finish,
     Mode,
     Outcome,
@@ -216,20 +218,50 @@ async def test_a_hash_slot_that_is_left_half_way_keeps_only_its_own_jobs_waiting
     """TRYAGAIN also for a job that lacks one of its keys, wherever the others are."""
     move.begin()
     asking = Asking(store, SystemClock())
-    asked = [
-        asyncio.create_task(asking.claim(claim, deadline=5, give_up=lambda: False))
-        for claim in claims_of(due)
-    ]
+    asked = claimed_through(asking, claims_of(due))
 
-    async with SystemClock().timeout(20):
-        others = await asyncio.gather(*asked[1:])
-    assert {answered.answer.outcome for answered in others} == {Outcome.WON}
+    assert await all_won(asked[1:])
     assert not asked[0].done()
 
     move.carry()
     move.end()
-    assert (await asked[0]).answer.outcome is Outcome.WON
+    assert await all_won(asked)
     await asking.close()
+
+
+async def test_jobs_that_are_asked_for_along_with_those_of_a_node_that_is_down_run(
+    store, due, cluster
+):
+    down = home_of(cluster, JOBS[0])
+    others = jobs_elsewhere(cluster, down)
+    asking = Asking(store, SystemClock())
+    await asking.active([])
+    down.kill()
+    try:
+        asked = dict(zip(JOBS, claimed_through(asking, claims_of(due)), strict=True))
+
+        assert await all_won([asked[job] for job in others])
+        assert {job for job in JOBS if not asked[job].done()} == set(JOBS) - set(others)
+    finally:
+        down.start()
+    assert await all_won(asked.values())
+    await asking.close()
+    await until_served(store)
+
+
+def claimed_through(
+    asking: Asking, claims: Sequence[Claim]
+) -> list[asyncio.Task[Answered[ClaimAnswer]]]:
+    return [
+        asyncio.create_task(asking.claim(claim, deadline=5, give_up=lambda: False))
+        for claim in claims
+    ]
+
+
+async def all_won(asked: Iterable[asyncio.Task[Answered[ClaimAnswer]]]) -> bool:
+    async with SystemClock().timeout(20):
+        answered = await asyncio.gather(*asked)
+    return {each.answer.outcome for each in answered} == {Outcome.WON}
 
 
 async def test_a_node_that_is_down_keeps_only_its_own_jobs_from_running(store, due, cluster):
