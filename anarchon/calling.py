@@ -23,6 +23,8 @@ log = logging.getLogger("anarchon.store")
 
 #: Calls nobody's lease waits for, and opening, which may have to migrate.
 PATIENCE = 10.0
+#: Seconds between two words about a store that does not answer for all jobs.
+_TOLD_AGAIN = 60.0
 
 T = TypeVar("T")
 
@@ -65,6 +67,7 @@ class Calling:
         self._turn = asyncio.Lock()
         self._back_after_outage = back_after_outage
         self._away_since: float | None = None
+        self._told_next = float("-inf")
         self._gatherers: tuple[Gatherer[Any, Any], ...] = ()
 
     def __repr__(self) -> str:
@@ -112,7 +115,10 @@ class Calling:
                         raise OutcomeUnknown(self.label, f"gave up: {error!r}") from error
                     raise TimedOut(self.label, f"no answer within {deadline:.1f} s") from None
             except (StoreUnavailable, OutcomeUnknown) as error:
-                self._note_failure(error)
+                if error.partly:
+                    self._note_silence(error)
+                else:
+                    self._note_failure(error)
                 raise
             except StoreError:
                 raise
@@ -140,6 +146,13 @@ class Calling:
         if self._away_since is None:
             self._away_since = self.clock.monotonic()
             log.warning("store away: %s; asked again until it answers", error)
+
+    def _note_silence(self, error: StoreError) -> None:
+        """Tell now and then of a store that answers, but not for all jobs."""
+        now = self.clock.monotonic()
+        if now >= self._told_next:
+            self._told_next = now + _TOLD_AGAIN
+            log.warning("store answers for some jobs only: %s; asked again until it does", error)
 
     def _note_success(self, now: float) -> None:
         if self._away_since is None:

@@ -316,16 +316,32 @@ class Keeper:
     async def _renew_some(self, held: list[Held], deadline: float) -> None:
         try:
             await self._renew_batch(held, deadline)
-        except (StoreUnavailable, OutcomeUnknown, TimeoutError):
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            if len(held) == 1 or not error.partly:
+                raise
+        except TimeoutError:
             raise
         except Exception as error:
-            # refused as a whole: the lease that poisons the call must not cost the others theirs
             if len(held) == 1:
                 log.warning("heartbeat refused: job=%s: %s", held[0].job, error)
                 return
-            middle = len(held) // 2
-            await self._renew_some(held[:middle], deadline)
-            await self._renew_some(held[middle:], deadline)
+        else:
+            return
+        # what is not answered for, or poisons the call, must not cost the other leases theirs
+        await self._renew_halves(held, deadline)
+
+    async def _renew_halves(self, held: list[Held], deadline: float) -> None:
+        middle = len(held) // 2
+        unanswered: StoreError | None = None
+        for half in (held[:middle], held[middle:]):
+            try:
+                await self._renew_some(half, deadline)
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                if not error.partly:
+                    raise
+                unanswered = error
+        if unanswered is not None:
+            raise unanswered
 
     async def _renew_batch(self, held: list[Held], deadline: float) -> None:
         with self._lock:

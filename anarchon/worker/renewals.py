@@ -116,17 +116,28 @@ class Renewals(OnDemand):
             self._store = store
         try:
             await self._renew_some(runs, heartbeat)
-        except (StoreUnavailable, OutcomeUnknown, TimeoutError):
-            raise
+            return
+        except (StoreUnavailable, OutcomeUnknown) as error:
+            if len(runs) == 1 or not error.partly:
+                raise
         except StoreError:
-            # refused as a whole: the one that poisons the call must not cost the others theirs
-            for run in runs:
-                try:
-                    await self._renew_some([run], heartbeat)
-                except StoreUnavailable:
+            pass
+        # what is not answered for, or poisons the call, must not cost the others theirs
+        await self._renew_one_by_one(runs, heartbeat)
+
+    async def _renew_one_by_one(self, runs: list[PublishedRun], heartbeat: float) -> None:
+        unanswered: StoreError | None = None
+        for run in runs:
+            try:
+                await self._renew_some([run], heartbeat)
+            except (StoreUnavailable, OutcomeUnknown) as error:
+                if not error.partly:
                     raise
-                except StoreError as error:
-                    log.warning("heartbeat refused: job=%s: %s", run.job, error)
+                unanswered = error
+            except StoreError as error:
+                log.warning("heartbeat refused: job=%s: %s", run.job, error)
+        if unanswered is not None:
+            raise unanswered
 
     async def _renew_some(self, runs: list[PublishedRun], deadline: float) -> None:
         assert self._store is not None, "opened before anything is renewed"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from anarchon.errors import StoreError
+from anarchon.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from anarchon.keeper import Held, Keeper
 from anarchon.store import LeaseStore, Renewal, Reply
 from anarchon.testing import ManualClock
@@ -26,6 +26,8 @@ class Renewals:
         self.unknown: set[str] = set()
         self.error: Exception | None = None
         self.poisoned: set[str] = set()
+        #: What it does not answer for, though it does for others.
+        self.silent: set[str] = set()
         self.gate: asyncio.Event | None = None
         self.opened = 0
         self.opening = 0.0
@@ -47,6 +49,11 @@ class Renewals:
             await self.gate.wait()
         if self.error is not None:
             raise self.error
+        if self.silent.intersection(tokens):
+            kind = StoreUnavailable if self.silent.issuperset(tokens) else OutcomeUnknown
+            silence = kind(self.label, "a node is down")
+            silence.partly = True
+            raise silence
         if self.poisoned.intersection(tokens):
             raise StoreError(self.label, "refused")
         return Reply(self._clock.wall(), answers)

@@ -193,6 +193,21 @@ async def test_what_the_store_does_not_answer_for_costs_nobody_else_an_answer() 
         assert (await asked["37"]).answer is WON
 
 
+async def test_a_store_that_does_not_answer_for_all_is_not_away_and_told_now_and_then(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Caller() as caller:
+        leave_out(caller.store).add("a")
+        caller.claim("a")
+        await caller.clock.advance(50)
+        caller.claim("b")
+        await caller.clock.advance(50)
+
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert all("answers for some jobs only" in line for line in told)
+
+
 async def test_nobody_waits_for_what_the_store_does_not_answer_for() -> None:
     async with Caller() as caller:
         leave_out(caller.store).add("a")

@@ -290,6 +290,18 @@ async def test_a_renewal_the_store_refuses_to_look_at_costs_the_others_nothing()
         assert lost == ["3"]
 
 
+async def test_a_lease_that_the_store_does_not_answer_for_costs_the_others_nothing() -> None:
+    """G10: it is on a node of a cluster that is down."""
+    async with Kept() as kept:
+        leases = [kept.grant(str(number)) for number in range(8)]
+        kept.store.silent = {"3"}
+
+        await kept.clock.advance(20)
+
+        lost = [held.token for held in leases if held.signal.is_set()]
+        assert lost == ["3"]
+
+
 async def test_a_keeper_that_stops_closes_its_connection() -> None:
     async with Kept() as kept:
         kept.grant()

@@ -31,6 +31,8 @@ class Door:
         self.open.set()
         self.inside = 0
         self.renewals: list[list[Renewal]] = []
+        #: Jobs that it does not answer for, though it does for others.
+        self.silent: set[str] = set()
         self.lost_answers = 0
         self.begins = 0
 
@@ -68,6 +70,12 @@ class _Guest:
 
     async def renew(self, renewals: Sequence[Renewal]) -> Reply[bool]:
         self._check()
+        jobs = {renewal.job for renewal in renewals}
+        if jobs & self._door.silent:
+            kind = StoreUnavailable if jobs <= self._door.silent else OutcomeUnknown
+            error = kind(self.label, "a node is down")
+            error.partly = True
+            raise error
         self._door.renewals.append(list(renewals))
         return await self._store.renew(renewals)
 
@@ -322,6 +330,20 @@ def test_a_heartbeat_that_failed_comes_again_soon(
 
     wait_until(lambda: "answered again" in caplog.text)
     assert caplog.text.count("heartbeat failed") == 1
+
+
+def test_what_the_store_does_not_answer_for_costs_no_other_its_heartbeat(
+    door: Door, tracker: Tracker, working: Working
+) -> None:
+    runs = [publish(door, job, lease=0.3 * SECOND) for job in "abc"]
+    for run in runs:
+        assert tracker.begin(a_delivery(run)).wait(5)
+    door.silent.add("b")
+
+    working.receive(*runs)
+
+    wait_until(lambda: {"a", "c"} <= {each.job for call in door.renewals for each in call})
+    assert "b" not in {each.job for call in door.renewals for each in call}
 
 
 def test_a_lease_that_was_lost_is_told_once(
