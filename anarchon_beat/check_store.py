@@ -41,8 +41,8 @@ def check_promises(backend: AnyBackend, jobs: Sequence[Job], findings: Findings)
         remembered = backend.remembers(job.max_late)
         if remembered is not None:
             findings.note(
-                f"remembers a claim for {describe(remembered)}: an instance that is frozen for"
-                " longer right before it claims may win a slot again",
+                f"remembers a claim for {describe(remembered)} at most: an instance that is frozen"
+                " for longer right before it claims may win a slot again",
                 (job.name,),
                 STORE,
             )

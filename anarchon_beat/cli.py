@@ -74,5 +74,7 @@ def split(arguments: Sequence[str]) -> tuple[dict[str, str], str | None, list[st
             name, equals, value = word[:2], word[2:], word[2:]
         if name in VALUED and not equals:
             value = rest.pop(0) if rest else ""
-        before[name] = value
+        # a schedule is known by the first module of several
+        if name != "--dramatiq" or name not in before:
+            before[name] = value
     return before, None, []

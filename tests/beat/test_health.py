@@ -121,6 +121,16 @@ def test_one_sick_daemon_among_two_is_told(beat: Beat, shown: Shown) -> None:
     assert told.out.count("\n") == 1
 
 
+def test_a_dramatiq_schedule_is_found_by_the_options_it_was_started_with(
+    beat: Beat, shown: Shown
+) -> None:
+    shown(app="shop.broker:broker")
+
+    told = beat("--dramatiq", "shop.broker:broker", "--dramatiq=shop.tasks", "health")
+
+    assert told.code == 0, told.out
+
+
 def test_the_app_picks_among_daemons(beat: Beat, shown: Shown) -> None:
     shown()
 

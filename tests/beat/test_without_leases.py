@@ -91,8 +91,8 @@ def test_a_check_says_for_how_long_claims_are_remembered(beat: Beat, declared: D
     assert told.code == 0
     lines = [line.partition(": an instance")[0] for line in told.out.splitlines()[1:3]]
     assert lines == [
-        "note: job 'sync': store memory://: remembers a claim for 1h5m",
-        "note: job 'mail': store memory://: remembers a claim for 1h1m",
+        "note: job 'sync': store memory://: remembers a claim for 1h5m at most",
+        "note: job 'mail': store memory://: remembers a claim for 1h1m at most",
     ]
 
 
