@@ -2,24 +2,21 @@
 
 The driver is not left to connect again by itself: what it had kept would be sent then, under the
 feet of whoever asked, and a claim could win a slot that its asker has long given up. A call that
-fails or is given up resets its connection instead, and the next one makes another.
-
-That takes more round trips than a call has time for on a slow network. So the attempt is nobody's
-but the link's: a call that is given up leaves it to the next one, and one that has to wait long for
-it may be told to come again instead of being sent: what it had left of its time would end the new
-connection as well, and so on for ever.
+fails or is given up resets its connection instead, and the next one makes another; see
+``anarchon.backends.connecting``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 from nats.errors import Error as DriverError
 
+from anarchon.backends.connecting import Connecting
 from anarchon.backends.nats.connection import (
     Answer,
     Connection,
@@ -43,8 +40,6 @@ A = TypeVar("A")
 
 #: For all of connecting, whoever waits, in seconds.
 _PATIENCE = 10.0
-#: In seconds; where connecting took no longer, any call has the time for it.
-_LONG = 0.2
 _OLDEST = (2, 9)
 
 
@@ -56,11 +51,8 @@ class Link:
     ) -> None:
         self.settings = settings
         self._prepare = prepare
-        self._clock = SystemClock()
         self._connection: Connection | None = None
-        self._attempt: asyncio.Task[Connection] | None = None
-        self._took = 0.0
-        self._calls_are_short = False
+        self._connecting = Connecting(settings.label, self._make)
         self._leaving: set[asyncio.Task[None]] = set()
 
     @property
@@ -72,14 +64,7 @@ class Link:
         if self._connection is not None and self._connection.is_alive:
             return self._connection
         self.drop()
-        if self._attempt is None or self._attempt.done():
-            loop = asyncio.get_running_loop()
-            self._attempt = loop.create_task(self._make(), name="anarchon-connect")
-            self._attempt.add_done_callback(_hear)
-        attempt = self._attempt
-        # it goes on if whoever waits here is cancelled
-        await asyncio.wait((attempt,))
-        return attempt.result()
+        return await self._connecting.connect()
 
     async def ask(self, requests: Sequence[Request], *, writes: bool = False) -> list[Answer]:
         """Send requests together; ``writes`` says that something may have happened then."""
@@ -87,7 +72,7 @@ class Link:
 
     async def use(self, work: Callable[[Connection], Awaitable[A]], *, writes: bool = False) -> A:
         """Do something with the connection, and let it go if that does not come to its end."""
-        with self._within_a_call():
+        with self._in_a_call():
             before = self._connection
             connection = await self.be_ready()
             try:
@@ -106,25 +91,15 @@ class Link:
 
     async def be_ready(self) -> Connection:
         """Return the connection to whoever has the time left for a question."""
-        with self._within_a_call():
-            before = self._connection
-            connection = await self.open()
-            if connection is not before and self._calls_are_short and self._took > _LONG:
-                problem = f"connecting took {self._took:.1f} s, too long for this call"
-                raise StoreUnavailable(self.label, problem)
-            return connection
+        if self._connection is not None and self._connection.is_alive:
+            return self._connection
+        self.drop()
+        with self._connecting.in_a_call():
+            return await self._connecting.connect_in_a_call()
 
-    @contextmanager
-    def _within_a_call(self) -> Iterator[None]:
-        """Learn whether a call that has to connect is given up before it is answered."""
-        before = self._clock.monotonic()
-        has_to_connect = self._connection is None or not self._connection.is_alive
-        try:
-            yield
-        except asyncio.CancelledError:
-            if has_to_connect and self._clock.monotonic() - before > _LONG:
-                self._calls_are_short = True
-            raise
+    def _in_a_call(self) -> AbstractContextManager[None]:
+        is_there = self._connection is not None and self._connection.is_alive
+        return nullcontext() if is_there else self._connecting.in_a_call()
 
     def _not_asked(self, error: Lost) -> StoreUnavailable:
         kind = StoreRefused if isinstance(error, Denied) else StoreUnavailable
@@ -148,18 +123,14 @@ class Link:
 
     async def close(self) -> None:
         """Let the connection go, and the attempt at one, and wait for their end."""
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            attempt.cancel()
-            await asyncio.wait((attempt,))
+        await self._connecting.end()
         self.drop()
         if self._leaving:
             await asyncio.wait(self._leaving)
 
     async def _make(self) -> Connection:
-        before = self._clock.monotonic()
         try:
-            async with self._clock.timeout(_PATIENCE):
+            async with SystemClock().timeout(_PATIENCE):
                 connection = await self._connect()
                 try:
                     await self._prepare(connection)
@@ -171,7 +142,6 @@ class Link:
             raise StoreUnavailable(self.label, problem) from error
         except Lost as error:
             raise self._not_asked(error) from error
-        self._took = self._clock.monotonic() - before
         self._connection = connection
         return connection
 
@@ -209,9 +179,3 @@ class Link:
         task = asyncio.get_running_loop().create_task(connection.end())
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
-
-
-def _hear(attempt: asyncio.Task[Connection]) -> None:
-    # of a failure that nobody waited for, asyncio would warn
-    if not attempt.cancelled():
-        attempt.exception()

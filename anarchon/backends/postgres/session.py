@@ -1,10 +1,7 @@
 """One connection, made when it is needed, and never used again once it is in doubt.
 
-Connecting takes more round trips than a call has time for on a slow network: two to six for
-the driver, by what it asks for (TCP, TLS, a password), and one to check what is there. So the
-attempt is nobody's but the session's. A call that is given up leaves it to the next one, and
-one that has to wait long for it may be told to come again instead of being sent: what it had
-left of its time would end the new connection as well, and so on for ever.
+Connecting takes two to six round trips of the driver's, by what it asks for (TCP, TLS, a
+password), and one to check what is there; see ``anarchon.backends.connecting``.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 
+from anarchon.backends.connecting import Connecting
 from anarchon.backends.postgres.faults import (
     WRONG_ISOLATION,
     leaves_a_clean_connection,
@@ -22,16 +20,12 @@ from anarchon.backends.postgres.faults import (
 from anarchon.backends.postgres.schema import bring_up_to_date
 from anarchon.backends.postgres.settings import Settings
 from anarchon.clock import SystemClock
-from anarchon.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
 
 #: How long a connection may take to end by itself, in seconds.
 _FAREWELL = 5.0
-#: In seconds. Where connecting took no longer, a call takes no more than two thirds of it: the
-#: deadline that comes with the shortest lease, a third of a second, is enough for both.
-_LONG = 0.2
 
 #: A client that stands still, or is cut off, before the commit would keep its locks for hours.
 #: So long does a call wait for a lock, too.
@@ -47,9 +41,7 @@ class Session:
         self._settings = settings
         self._clock = SystemClock()
         self._connection: Connection | None = None
-        self._attempt: asyncio.Task[Connection] | None = None
-        self._took = 0.0
-        self._calls_are_short = False
+        self._connecting = Connecting(settings.label, self._make)
         self._begins = False
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -58,28 +50,21 @@ class Session:
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
         self._connection = None
-        if self._attempt is None or self._attempt.done():
-            loop = asyncio.get_running_loop()
-            self._attempt = loop.create_task(self._make(), name="anarchon-connect")
-            self._attempt.add_done_callback(_hear)
-        attempt = self._attempt
-        # it goes on if whoever waits here is cancelled
-        await asyncio.wait((attempt,))
-        return attempt.result()
+        return await self._connecting.connect()
 
     async def ask(self, query: str, *arguments: object) -> list[asyncpg.Record]:
         """Run one statement as a transaction of its own."""
         connection = self._connection
-        if connection is None or connection.is_closed():
-            return await self._connect_and_ask(query, arguments)
-        return await self._ask(connection, query, arguments)
+        if connection is not None and not connection.is_closed():
+            return await self._ask(connection, query, arguments)
+        with self._connecting.in_a_call():
+            self._connection = None
+            connection = await self._connecting.connect_in_a_call()
+            return await self._ask(connection, query, arguments)
 
     async def close(self) -> None:
         """Let the connection go, and wait until it has."""
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            attempt.cancel()
-            await asyncio.wait((attempt,))
+        await self._connecting.end()
         connection, self._connection = self._connection, None
         if connection is not None:
             self._leave(connection)
@@ -87,7 +72,6 @@ class Session:
             await asyncio.wait(self._leaving)
 
     async def _make(self) -> Connection:
-        before = self._clock.monotonic()
         with translating(self._settings.label, asked=False):
             async with self._clock.timeout(self._settings.connect_timeout):
                 connection = await asyncpg.connect(
@@ -101,24 +85,8 @@ class Session:
                 except BaseException:
                     self._leave(connection)
                     raise
-        self._took = self._clock.monotonic() - before
         self._connection = connection
         return connection
-
-    async def _connect_and_ask(
-        self, query: str, arguments: tuple[object, ...]
-    ) -> list[asyncpg.Record]:
-        before = self._clock.monotonic()
-        try:
-            connection = await self.connect()
-            if self._calls_are_short and self._took > _LONG:
-                problem = f"connecting took {self._took:.1f} s, too long for this call"
-                raise StoreUnavailable(self._settings.label, problem)
-            return await self._ask(connection, query, arguments)
-        except asyncio.CancelledError:
-            if self._clock.monotonic() - before > _LONG:
-                self._calls_are_short = True
-            raise
 
     async def _ask(
         self, connection: Connection, query: str, arguments: tuple[object, ...]
@@ -159,12 +127,6 @@ class Session:
         task = asyncio.get_running_loop().create_task(_close(connection))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
-
-
-def _hear(attempt: asyncio.Task[Connection]) -> None:
-    # of a failure that nobody waited for, asyncio would warn
-    if not attempt.cancelled():
-        attempt.exception()
 
 
 async def _close(connection: Connection) -> None:

@@ -1,9 +1,7 @@
 """A connection to a server, made anew whenever the last one cannot be trusted any more.
 
-Connecting takes more round trips than a call has time for on a slow network (TCP, TLS, a password,
-a look at the server). So the attempt is nobody's but the line's: a call that is given up leaves it
-to the next one. And one that has to wait long for it may be told to come again instead of being
-sent: what it had left of its time would end the new connection as well, and so on for ever.
+Connecting takes several round trips (TCP, TLS, a password, a look at the server); see
+``anarchon.backends.connecting``.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from typing import Any
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
+from anarchon.backends.connecting import Connecting
 from anarchon.backends.redis import rights
 from anarchon.backends.redis.errors import (
     raise_for,
@@ -41,9 +40,6 @@ from anarchon.standing import Standing
 
 #: How long an attempt may take, in seconds: behind the same name may be another server by then.
 _ATTEMPT = 5.0
-#: In seconds. Where connecting took no longer, a call takes no more than two thirds of it: the
-#: deadline that comes with the shortest lease, a third of a second, is enough for both.
-_LONG = 0.2
 
 #: No sentinel takes a server for dead that was silent for less.
 _SILENCE = 1.0
@@ -79,33 +75,24 @@ class Line:
         self._connect = connect
         self._place = place
         self._connection: AbstractConnection | None = None
-        self._attempt: asyncio.Task[AbstractConnection] | None = None
-        self._took = 0.0
-        self._calls_are_short = False
+        self._connecting = Connecting(settings.label, self._make)
         self._turn = asyncio.Lock()
 
     async def ready(self) -> AbstractConnection:
         """Return the connection, made if there is none."""
+        return await self._living() or await self._connecting.connect()
+
+    async def _living(self) -> AbstractConnection | None:
         if self._connection is not None and await is_stale(self._connection):
             await self.drop()
-        if self._connection is not None:
-            return self._connection
-        if self._attempt is None or self._attempt.done():
-            self._attempt = asyncio.create_task(self._make(), name="anarchon-connect")
-            self._attempt.add_done_callback(_hear)
-        attempt = self._attempt
-        # it goes on if whoever waits here is cancelled
-        await asyncio.wait((attempt,))
-        return attempt.result()
+        return self._connection
 
     async def _make(self) -> AbstractConnection:
-        before = _now()
         try:
             async with SystemClock().timeout(_ATTEMPT):
                 connection = await self._connect()
         except TimeoutError as error:
             raise self._unavailable(f"no answer within {_ATTEMPT:.0f} s") from error
-        self._took = _now() - before
         self._connection = connection
         return connection
 
@@ -114,20 +101,12 @@ class Line:
     ) -> tuple[list[Any], list[Any]]:
         """Send commands and what waits for them in one piece; return what each answered."""
         async with self._turn:
-            before = _now()
-            try:
-                connection = await self._ready_for_a_call()
+            connection = await self._living()
+            if connection is not None:
                 return await self._exchange(connection, commands, wait)
-            except asyncio.CancelledError:
-                self._calls_are_short |= _now() - before > _LONG
-                raise
-
-    async def _ready_for_a_call(self) -> AbstractConnection:
-        former = self._connection
-        connection = await self.ready()
-        if connection is not former and self._calls_are_short and self._took > _LONG:
-            raise self._unavailable(f"connecting took {self._took:.1f} s, too long for this call")
-        return connection
+            with self._connecting.in_a_call():
+                connection = await self._connecting.connect_in_a_call()
+                return await self._exchange(connection, commands, wait)
 
     async def _exchange(
         self, connection: AbstractConnection, commands: Sequence[Command], wait: Sequence[Command]
@@ -146,7 +125,7 @@ class Line:
 
     async def leave(self) -> None:
         """Let the connection go, and the attempt at one."""
-        await self._end_attempt()
+        await self._connecting.end()
         await self.drop()
 
     async def drop(self) -> None:
@@ -157,18 +136,12 @@ class Line:
 
     async def close(self) -> None:
         """Let the connection go, and the attempt at one, and wait for their end."""
-        await self._end_attempt()
+        await self._connecting.end()
         connection, self._connection = self._connection, None
         if connection is not None:
             # over TLS the other side is waited for, and may say nothing any more
             with suppress(RedisError, OSError):
                 await connection.disconnect()
-
-    async def _end_attempt(self) -> None:
-        attempt, self._attempt = self._attempt, None
-        if attempt is not None:
-            attempt.cancel()
-            await asyncio.wait((attempt,))
 
 
 class ServerLink:
@@ -297,12 +270,6 @@ class ServerLink:
             raise
         self._heard = _now()
         return connection
-
-
-def _hear(attempt: asyncio.Task[AbstractConnection]) -> None:
-    # of a failure that nobody waited for, asyncio would warn
-    if not attempt.cancelled():
-        attempt.exception()
 
 
 def _now() -> float:

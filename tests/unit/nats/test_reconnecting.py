@@ -123,7 +123,7 @@ async def test_an_attempt_that_fails_when_nobody_waits_is_forgotten(lost, way):
     assert not await in_time(lost.time(), 0.05)
 
     way.cut()
-    attempt = lost.store._link._attempt
+    attempt = lost.store._link._connecting._attempt
     await asyncio.wait((attempt,))
     assert isinstance(attempt.exception(), StoreError)
     del attempt

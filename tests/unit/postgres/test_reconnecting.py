@@ -169,7 +169,7 @@ async def test_an_attempt_that_fails_when_nobody_waits_is_forgotten(lost, way, m
     assert not await in_time(lost.active(()), 0.05)
 
     way.cut()
-    attempt = lost._session._attempt
+    attempt = lost._session._connecting._attempt
     await asyncio.wait((attempt,))
     assert isinstance(attempt.exception(), StoreError)
     del attempt
