@@ -69,7 +69,10 @@ class Sentinels:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        problems = [f"{', '.join(sorted(them))}: {problem}" for problem, them in silent.items()]
+        # whoever happened to answer first, the same problem is told in the same words
+        problems = sorted(
+            f"{', '.join(sorted(them))}: {problem}" for problem, them in silent.items()
+        )
         if not votes:
             problem = f"no sentinel names a primary; {'; '.join(problems)}"
             kind = StoreRefused if refused else StoreUnavailable
