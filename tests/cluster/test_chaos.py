@@ -82,7 +82,7 @@ def on_many_hosts(servers, broker, tmp_path, record_property) -> Chaos:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("store", ["redis-8.0", "sqlite"])
+@pytest.mark.parametrize("store", ["redis-8.0", pytest.param("sqlite", marks=pytest.mark.soak)])
 def test_no_slot_is_missed_or_doubled_whatever_fails(on_this_host, store):
     """G1, G2, G3, G4, G6, G8."""
     on_this_host(Plan(store, seconds=45, every=2.5))

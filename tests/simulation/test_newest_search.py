@@ -10,7 +10,7 @@ from anarchon import rules
 from anarchon.run import Overlap
 from tests.simulation.polled_model import PolledModel
 from tests.simulation.search import Found, search
-from tests.simulation.test_rules_search import LONG, SOAK, told
+from tests.simulation.test_rules_search import LONG, told
 
 
 def explored(model: PolledModel) -> Found:
@@ -20,7 +20,7 @@ def explored(model: PolledModel) -> Found:
 @pytest.mark.parametrize(
     "model",
     [
-        pytest.param(PolledModel(), id="skip", marks=SOAK),
+        pytest.param(PolledModel(), id="skip", marks=LONG),
         pytest.param(PolledModel(Overlap.ALLOW), id="allow", marks=LONG),
         pytest.param(PolledModel(loses=True, claims=2), id="a store that loses its record"),
     ],

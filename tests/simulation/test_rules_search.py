@@ -38,7 +38,7 @@ def told(found: Found) -> str:
         pytest.param(Model(slots=2, faults=0, stops=True, claims=4), id="two slots, stops"),
         pytest.param(Model(slots=2, faults=0, catch_up=True, claims=4), id="catch-up"),
         pytest.param(
-            Model(slots=2, overlap=Overlap.ALLOW, claims=3), id="overlap allowed", marks=SOAK
+            Model(slots=2, overlap=Overlap.ALLOW, claims=3), id="overlap allowed", marks=LONG
         ),
         pytest.param(Model(faults=3), id="one slot, three faults", marks=SOAK),
         pytest.param(
