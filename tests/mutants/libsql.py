@@ -62,12 +62,21 @@ LIBSQL = (
         "if False:",
         "trouble",
     ),
-    _on_libsql(
-        "an attempt that outlives who waits for it",
-        "session.py",
-        "await asyncio.wait((attempt,))\n        attempt.result()",
-        "await attempt",
-        "trouble",
+    without(
+        "an attempt to connect that outlives who waits for it",
+        "anarchon/backends/connecting.py",
+        "await asyncio.wait((attempt,))\n        return attempt.result()",
+        "return await attempt",
+        *(f"tests/unit/{store}/test_reconnecting.py" for store in ("redis", "postgres", "nats")),
+        "tests/unit/libsql/test_trouble.py",
+    ),
+    without(
+        "a call that comes again when connecting took its time",
+        "anarchon/backends/connecting.py",
+        "if self._calls_are_short and self._took > _LONG:",
+        "if False:",
+        *(f"tests/unit/{store}/test_reconnecting.py" for store in ("redis", "postgres", "nats")),
+        "tests/unit/libsql/test_trouble.py",
     ),
     _on_libsql(
         "the migration that another one has run",
