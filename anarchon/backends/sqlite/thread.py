@@ -36,7 +36,8 @@ class OwnThread:
         self._executor: ThreadPoolExecutor | None = None
         self._process = 0
         self.under_way = native_lock()
-        _ALL.add(self)
+        with _coming:
+            _ALL.add(self)
 
     async def run(self, call: Callable[[], T]) -> T:
         """Return what the call returns; raises what it raises, and ``ForkedAway``."""
@@ -63,10 +64,13 @@ class OwnThread:
 
 
 _ALL: weakref.WeakSet[OwnThread] = weakref.WeakSet()
+#: Whoever comes while somebody forks waits: its calls would not have been waited for.
+_coming = native_lock()
 _waited_for: list[Lock] = []
 
 
 def _wait_for_calls() -> None:
+    _coming.acquire()
     for thread in list(_ALL):
         thread.under_way.acquire()
         _waited_for.append(thread.under_way)
@@ -75,6 +79,7 @@ def _wait_for_calls() -> None:
 def _go_on() -> None:
     while _waited_for:
         _waited_for.pop().release()
+    _coming.release()
 
 
 os.register_at_fork(before=_wait_for_calls, after_in_parent=_go_on, after_in_child=_go_on)
