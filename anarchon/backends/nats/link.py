@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import TypeVar
 
 from nats.errors import Error as DriverError
@@ -61,10 +61,7 @@ class Link:
 
     async def open(self) -> Connection:
         """Return the connection; makes and prepares one unless there is one."""
-        if self._connection is not None and self._connection.is_alive:
-            return self._connection
-        self.drop()
-        return await self._connecting.connect()
+        return self._living() or await self._connecting.connect()
 
     async def ask(self, requests: Sequence[Request], *, writes: bool = False) -> list[Answer]:
         """Send requests together; ``writes`` says that something may have happened then."""
@@ -72,8 +69,8 @@ class Link:
 
     async def use(self, work: Callable[[Connection], Awaitable[A]], *, writes: bool = False) -> A:
         """Do something with the connection, and let it go if that does not come to its end."""
-        with self._in_a_call():
-            before = self._connection
+        before = self._living()
+        with nullcontext() if before is not None else self._connecting.in_a_call():
             connection = await self.be_ready()
             try:
                 return await self._use(connection, work)
@@ -91,15 +88,16 @@ class Link:
 
     async def be_ready(self) -> Connection:
         """Return the connection to whoever has the time left for a question."""
-        if self._connection is not None and self._connection.is_alive:
-            return self._connection
-        self.drop()
+        connection = self._living()
+        if connection is not None:
+            return connection
         with self._connecting.in_a_call():
             return await self._connecting.connect_in_a_call()
 
-    def _in_a_call(self) -> AbstractContextManager[None]:
-        is_there = self._connection is not None and self._connection.is_alive
-        return nullcontext() if is_there else self._connecting.in_a_call()
+    def _living(self) -> Connection | None:
+        if self._connection is not None and not self._connection.is_alive:
+            self.drop()
+        return self._connection
 
     def _not_asked(self, error: Lost) -> StoreUnavailable:
         kind = StoreRefused if isinstance(error, Denied) else StoreUnavailable
