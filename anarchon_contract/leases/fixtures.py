@@ -6,62 +6,23 @@ return ``None``: the clock of the store cannot be held then, and what needs that
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import datetime, timedelta
 
 import pytest
 
 from anarchon.store import LeaseStore, Registration
-from anarchon_contract.leases.harness import NAMESPACE, Harness, OpenHarness, OpenHeldHarness
+from anarchon_contract.leases.harness import Harness, OpenHeldHarness
 from anarchon_contract.leases.pair import ZERO, Pair, paired
 from anarchon_contract.leases.questions import DAY, JOB, MINUTE, Asker
-from anarchon_contract.needing import skip_without
+from anarchon_contract.opening import *  # noqa: F403
 
-Connect = Callable[..., Awaitable[LeaseStore]]
 Meet = Callable[..., Awaitable[None]]
-
-
-@pytest.fixture
-async def harness(
-    open_harness: OpenHarness, request: pytest.FixtureRequest
-) -> AsyncIterator[Harness]:
-    async with open_harness() as harness:
-        skip_without(harness.features, request)
-        await harness.wipe()
-        yield harness
-        assert list(await harness.leftovers()) == []
-        await harness.wipe()
-
-
-@pytest.fixture
-async def connect(harness: Harness) -> AsyncIterator[Connect]:
-    """A way to further open stores; they are closed after the test."""
-    async with AsyncExitStack() as stack:
-
-        async def opened(namespace: str = NAMESPACE) -> LeaseStore:
-            store = harness.connect(namespace)
-            stack.push_async_callback(store.close)
-            await store.open()
-            return store
-
-        yield opened
-
-
-@pytest.fixture
-async def store(connect: Connect) -> LeaseStore:
-    return await connect()
 
 
 @pytest.fixture
 async def ask(store: LeaseStore) -> Asker:
     return Asker(store)
-
-
-@pytest.fixture
-async def now(ask: Asker) -> datetime:
-    """The store's time at the start of the test, in whole seconds."""
-    return (await ask.time()).replace(microsecond=0)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import timedelta
 
 import pytest
@@ -16,6 +15,7 @@ from anarchon_contract.giving_up import give_up
 from anarchon_contract.leases.harness import NAMESPACE, Feature
 from anarchon_contract.leases.questions import DAY, JOB, MINUTE, Asker, claim_of
 from anarchon_contract.needing import needs
+from anarchon_contract.own_clocks import set_off
 
 
 async def test_what_was_granted_outlives_the_connection(connect, due, ask):
@@ -84,11 +84,7 @@ async def test_a_store_of_a_later_version_is_refused(harness, store):
 @pytest.mark.parametrize("off", [timedelta(hours=-1), timedelta(hours=1)], ids=str)
 async def test_the_clock_of_the_store_decides(connect, ask, due, monkeypatch, off):
     """Whether a slot is due, late or lapsed; a client an hour off changes nothing."""
-    wall, seconds, nanoseconds = SystemClock.wall, time.time, time.time_ns  # noqa: TID251
-    shift = off.total_seconds()
-    monkeypatch.setattr(SystemClock, "wall", lambda clock: wall(clock) + off)
-    monkeypatch.setattr(time, "time", lambda: seconds() + shift)
-    monkeypatch.setattr(time, "time_ns", lambda: nanoseconds() + int(shift * 1e9))
+    set_off(off, monkeypatch)
     astray = Asker(await connect())
 
     now = await astray.time()
