@@ -158,18 +158,28 @@ def _without(headers: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in headers.items() if name not in names}
 
 
-def test_the_signals_of_each_are_sent(app: Celery, publisher: CeleryPublisher) -> None:
+@pytest.fixture
+def told() -> Iterator[list[str]]:
+    """Ids as the signal tells them, which must be heard before an app sends for the first time.
+
+    From then on Celery 5.6 looks at the list of receivers as it was, and a receiver that died
+    elsewhere makes the next one go into another list.
+    """
     told: list[str] = []
 
     def hear(headers: dict[str, Any], **_: object) -> None:
         told.append(headers["id"])
 
     after_task_publish.connect(hear)
-    try:
-        with publisher._broker.together():
-            ids = [publisher.publish(run(token=f"t{n}")) for n in range(3)]
-    finally:
-        after_task_publish.disconnect(hear)
+    yield told
+    after_task_publish.disconnect(hear)
+
+
+def test_the_signals_of_each_are_sent(told: list[str], publisher: CeleryPublisher) -> None:
+    told.clear()
+
+    with publisher._broker.together():
+        ids = [publisher.publish(run(token=f"t{n}")) for n in range(3)]
 
     assert told == ids
 
