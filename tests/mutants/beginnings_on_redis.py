@@ -177,14 +177,14 @@ BEGINNINGS_ON_REDIS = (
     _on_redis(
         "a skipped slot as the newest one",
         "claim.lua",
-        "'skipped', 0, time)\n        note_newest()",
-        "'skipped', 0, time)",
+        "'skipped', 0, time)\n        if is_newest() then",
+        "'skipped', 0, time)\n        if false then",
     ),
     _on_redis(
         "a newest slot that is never lowered",
         "claim.lua",
-        "if due > tonumber(redis.call('HGET', RECORD, 'newest')) then",
-        "if true then",
+        "return due > tonumber(redis.call('HGET', RECORD, 'newest'))",
+        "return true",
     ),
     _on_redis(
         "a claim by what the store has lost",

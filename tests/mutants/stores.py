@@ -83,8 +83,8 @@ REDIS = (
     without(
         "takeover of a lapsed lease only, on Redis",
         f"{_REDIS}/claim.lua",
-        "elseif is_busy(slot, time) then",
-        "elseif is_busy(slot, time) and mode ~= 'takeover' then",
+        "elseif is_decided and is_busy(slot, time) then",
+        "elseif is_decided and is_busy(slot, time) and mode ~= 'takeover' then",
         *_ON_REDIS,
     ),
     without(

@@ -23,6 +23,20 @@ local function answer(outcome, run)
   }
 end
 
+-- Most lose, so nothing that is not needed for this is made before it.
+local run = find(slot)
+local is_decided = run and run[STATE] ~= 'skipped'
+if is_decided and has_ended(run) then
+  return {time, 'done'}
+elseif is_decided and is_busy(slot, time) then
+  -- its publisher's again only as long as no worker has it
+  if not is_held_by(run, token, false) then
+    return answer('running', run)
+  end
+  set_lease_anew(slot, run, time)
+  return answer('won', run)
+end
+
 local function overlaps(blocker)
   local run = find(blocker)
   return {time, 'overlap', 0, 0, false, run and last_of(run)[INSTANCE], blocker, 0, false}
@@ -62,13 +76,11 @@ local function open_attempt(run, number, state, fence, ended)
 end
 
 -- The first decision on a slot, that it runs or is skipped.
-local function note_newest()
-  if due > tonumber(redis.call('HGET', RECORD, 'newest')) then
-    redis.call('HSET', RECORD, 'newest', slot)
-  end
+local function is_newest()
+  return due > tonumber(redis.call('HGET', RECORD, 'newest'))
 end
 
-local function grant(run, deadline)
+local function grant(run, deadline, newest)
   -- the time keeps it growing even after the store lost the record
   local fence = math.max((tonumber(redis.call('HGET', RECORD, 'fence')) or 0) + 1, time)
   local last = last_of(run)
@@ -76,7 +88,11 @@ local function grant(run, deadline)
   run[DEADLINE], run[RETRY], run[NONCE] = deadline, 0, false
   open_attempt(run, last and last[NUMBER] + 1 or 1, run[STATE], fence, false)
   redis.call('ZADD', OPEN, time + run[LEASE], slot)
-  redis.call('HSET', RECORD, 'fence', fence)
+  if newest then
+    redis.call('HSET', RECORD, 'fence', fence, 'newest', slot)
+  else
+    redis.call('HSET', RECORD, 'fence', fence)
+  end
   return answer('won', run)
 end
 
@@ -105,7 +121,7 @@ local function take_over(run)
   run[LAPSES] = lapses
   -- once it was begun the time to begin counts anew
   local deadline = run[START_WITHIN] and (run[DEADLINE] or time + run[START_WITHIN])
-  return grant(run, deadline)
+  return grant(run, deadline, false)
 end
 
 local function start(mark)
@@ -133,7 +149,9 @@ local function start(mark)
     if blocker then
       if not mark then
         open_attempt(new_run({}), 0, 'skipped', 0, time)
-        note_newest()
+        if is_newest() then
+          redis.call('HSET', RECORD, 'newest', slot)
+        end
       end
       return overlaps(blocker)
     end
@@ -143,25 +161,14 @@ local function start(mark)
       end_run(other, run, is_overdue(other, run, time) and 'expired' or fate, time)
     end
   end
-  note_newest()
-  return grant(new_run(mark and mark[ATTEMPTS] or {}), deadline)
+  return grant(new_run(mark and mark[ATTEMPTS] or {}), deadline, is_newest())
 end
 
-local run = find(slot)
-if not run or run[STATE] == 'skipped' then
+if not is_decided then
   return start(run)
-elseif has_ended(run) then
-  return {time, 'done'}
 elseif is_overdue(slot, run, time) then
   end_run(slot, run, 'expired', time)
   return {time, 'done'}
-elseif is_busy(slot, time) then
-  -- its publisher's again only as long as no worker has it
-  if not is_held_by(run, token, false) then
-    return answer('running', run)
-  end
-  set_lease_anew(slot, run, time)
-  return answer('won', run)
 elseif mode ~= 'takeover' or run[TOKEN] == token or is_spent(run, token)
   or is_spent(run, 'lapsed:' .. token) then
   -- a repeat of a request whose attempt is over must not start another

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from hashlib import sha1
 from importlib.resources import files
@@ -19,7 +20,36 @@ def _read(name: str, prelude: str = "prelude") -> Script:
     # the first line carries the flags: without one the server would start a script that it
     # then stops half-way, on a replica or when its memory is full
     flags, _, body = _text(name).partition("\n")
-    return _made(f"{flags}\n{_text(prelude)}\n{body}")
+    return _made(f"{flags}\n{_with_numbers(_with_called(_text(prelude), body))}")
+
+
+def _with_called(prelude: str, body: str) -> str:
+    """Put the prelude in front, but for the functions that nobody calls."""
+    # a function costs whenever the script that has it runs, for it is made anew
+    for part in reversed(prelude.split("\n\n")):
+        function = re.search(r"^local function (\w+)", part, re.MULTILINE)
+        if function is None or re.search(rf"\b{function[1]}\(", body):
+            body = f"{part}\n\n{body}"
+    return body
+
+
+def _with_numbers(source: str) -> str:
+    """Write numbers for the names that are given to numbers."""
+    # each function would have to be given each name that it uses, whenever it is made
+    numbers: dict[str, str] = {}
+    for names, values in _NUMBERS.findall(source):
+        numbers.update(zip(_words(names), _words(values), strict=True))
+    if not numbers:
+        return source
+    used = re.compile(rf"\b(?:{'|'.join(numbers)})\b")
+    return used.sub(lambda name: numbers[name[0]], _NUMBERS.sub("", source))
+
+
+_NUMBERS = re.compile(r"^local ([A-Z_,\s]+?)\s=\s+(\d[\d,\s]*)$", re.MULTILINE)
+
+
+def _words(listed: str) -> list[str]:
+    return re.findall(r"\w+", listed)
 
 
 def _made(source: str) -> Script:
