@@ -17,7 +17,10 @@ from tests.mutants.mutant import Mutant
 
 PROJECT = Path(__file__).resolve().parents[2]
 #: The packages, their tests, and what these look into.
-_COPIED = ("anarchon", "anarchon_beat", "integrations", "tests", "pyproject.toml")
+_COPIED = (
+    *("anarchon", "anarchon_beat", "anarchon_contract", "integrations", "tests"),
+    "pyproject.toml",
+)
 #: Longer than any of the selections takes; each test has a time limit of its own.
 _LONGEST = 900.0
 #: Tests that may fail by chance before the machine is said to be too busy.
@@ -136,7 +139,10 @@ def _tested(copy: Path, tests: tuple[str, ...]) -> Verdict:
 
 
 def _check_that_the_copy_is_imported(copy: Path) -> None:
-    names = ("anarchon", "anarchon_beat", "anarchon_celery", "anarchon_dramatiq", "tests.mutants")
+    names = (
+        *("anarchon", "anarchon_beat", "anarchon_contract", "anarchon_celery"),
+        *("anarchon_dramatiq", "tests.mutants"),
+    )
     script = f"import {', '.join(names)}; print(*({', '.join(f'{n}.__file__' for n in names)},))"
     output, _ = _python(copy, "-B", "-c", script)
     strangers = [file for file in output.split() if not Path(file).is_relative_to(copy)]
