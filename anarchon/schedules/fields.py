@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 
-class Field(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Field:
     """One field of a cron: its name and the values it may hold."""
 
     name: str
     low: int
     high: int
-    names: Mapping[str, int] = {}
+    names: Mapping[str, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def full(self) -> tuple[int, ...]:
         """Every value of the field."""
         return tuple(range(self.low, self.high + 1))
@@ -59,12 +62,13 @@ class Fields(NamedTuple):
     days: DayRule
 
 
+@lru_cache(maxsize=1024)
 def day_rule(
-    days: Iterable[int],
-    weekdays: Iterable[int],
+    days: tuple[int, ...],
+    weekdays: tuple[int, ...],
     *,
-    special_days: Iterable[str] = (),
-    special_weekdays: Iterable[str] = (),
+    special_days: tuple[str, ...] = (),
+    special_weekdays: tuple[str, ...] = (),
     either: bool = False,
 ) -> DayRule:
     """Return the rule, reduced: fields that restrict nothing leave no trace in it."""
@@ -100,6 +104,7 @@ def canonical_text(fields: Fields) -> str:
     return f"{' '.join(texts)} {'or' if rule.either else 'and'}"
 
 
+@lru_cache(maxsize=1024)
 def _spelled(values: tuple[int, ...], field: Field, special: tuple[str, ...] = ()) -> str:
     if values == field.full:
         return "*"

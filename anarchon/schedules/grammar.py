@@ -55,8 +55,8 @@ _ALLOWED = {
 
 
 class _Set(NamedTuple):
-    values: set[int]
-    special: set[str]
+    values: tuple[int, ...]
+    special: tuple[str, ...]
     # Whether the text has a star, and whether it is nothing else.
     starred: bool
     free: bool
@@ -77,12 +77,12 @@ def parse(expression: str, day: Day | None) -> Fields:
         _field(text, field)
         for text, field in zip(texts[:5], (MINUTE, HOUR, DAY, MONTH, WEEKDAY), strict=True)
     )
-    seconds = {0} if len(texts) == 5 else _field(texts[5], SECOND).values
+    seconds = (0,) if len(texts) == 5 else _field(texts[5], SECOND).values
     return Fields(
-        tuple(sorted(seconds)),
-        tuple(sorted(minutes.values)),
-        tuple(sorted(hours.values)),
-        tuple(sorted(months.values)),
+        seconds,
+        minutes.values,
+        hours.values,
+        months.values,
         _days(days, weekdays, day, expression),
     )
 
@@ -114,6 +114,7 @@ def _refused(problem: str, expression: str) -> InvalidSchedule:
     )
 
 
+@lru_cache(maxsize=1024)
 def _field(text: str, field: Field) -> _Set:
     values: set[int] = set()
     special: set[str] = set()
@@ -126,7 +127,12 @@ def _field(text: str, field: Field) -> _Set:
             raise _wrong(field, part, "admits every value: the rest of the list says nothing")
         else:
             values.update(_values(part, field))
-    return _Set(values, special, starred="*" in text, free=text in ("*", "*/1"))
+    return _Set(
+        tuple(sorted(values)),
+        tuple(sorted(special)),
+        starred="*" in text,
+        free=text in ("*", "*/1"),
+    )
 
 
 def _special(part: str, field: Field) -> str | None:
