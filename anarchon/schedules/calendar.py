@@ -12,7 +12,6 @@ from calendar import monthrange
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
-from itertools import chain
 
 from anarchon.schedules.extended import SHAPES, MonthShape, days_of
 from anarchon.schedules.fields import HOUR, DayRule, Fields
@@ -92,15 +91,19 @@ class Calendar:
 
     def _months_after(self, year: int, month: int) -> Iterator[tuple[int, int]]:
         months = self._months
-        rest = ((year, later) for later in months[bisect_right(months, month) :])
-        years = range(year + 1, _LAST_YEAR + 1)
-        return chain(rest, ((year, month) for year in years for month in months))
+        for later in months[bisect_right(months, month) :]:
+            yield year, later
+        for later_year in range(year + 1, _LAST_YEAR + 1):
+            for month in months:
+                yield later_year, month
 
     def _months_before(self, year: int, month: int) -> Iterator[tuple[int, int]]:
-        months = self._months[::-1]
-        rest = ((year, earlier) for earlier in months if earlier < month)
-        years = range(year - 1, _FIRST_YEAR - 1, -1)
-        return chain(rest, ((year, month) for year in years for month in months))
+        months = self._months
+        for earlier in reversed(months[: bisect_left(months, month)]):
+            yield year, earlier
+        for earlier_year in range(year - 1, _FIRST_YEAR - 1, -1):
+            for month in reversed(months):
+                yield earlier_year, month
 
     def _time_from(self, wall: datetime) -> tuple[int, int, int] | None:
         minutes, seconds = self._minutes, self._seconds

@@ -9,7 +9,7 @@ first pass, a skipped one at the instant the clocks jumped. Slots at one instant
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 
 from anarchon.schedules.calendar import Calendar
 from anarchon.schedules.extended import dialect
@@ -35,17 +35,17 @@ class LocalSchedule:
     def next_after(self, moment: datetime, /) -> datetime | None:
         """Return the first slot after the moment."""
         # Slots are whole seconds: the first that may follow is the next whole one.
-        after = as_utc(moment).replace(tzinfo=None, microsecond=0)
+        after = _naive_second(moment)
         if after >= LAST:
             return None
         slot = _first_from(self._calendar, self._zone, max(after, FIRST - _SECOND) + _SECOND)
-        return None if slot is None else slot.replace(tzinfo=UTC)
+        return None if slot is None else _aware(slot)
 
     def latest_at(self, moment: datetime, /) -> datetime | None:
         """Return the newest slot at or before the moment."""
-        upto = as_utc(moment).replace(tzinfo=None, microsecond=0)
+        upto = _naive_second(moment)
         slot = _last_until(self._calendar, self._zone, min(upto, LAST - _SECOND))
-        return None if slot is None else slot.replace(tzinfo=UTC)
+        return None if slot is None else _aware(slot)
 
     def canonical(self) -> str:
         """Return the sets in order, how the day fields combine, and the zone."""
@@ -63,6 +63,16 @@ class LocalSchedule:
 
     def __hash__(self) -> int:
         return hash((self.fields, self.timezone))
+
+
+# `replace` would say the same of the two, at several times the cost.
+def _naive_second(moment: datetime) -> datetime:
+    utc = as_utc(moment)
+    return datetime.combine(utc, time(utc.hour, utc.minute, utc.second))
+
+
+def _aware(slot: datetime) -> datetime:
+    return datetime.combine(slot, slot.time(), UTC)
 
 
 def _first_from(calendar: Calendar, zone: tzinfo, moment: datetime) -> datetime | None:

@@ -13,6 +13,8 @@ _LAST = datetime.max.replace(tzinfo=UTC)
 
 def as_utc(moment: datetime) -> datetime:
     """Return the same instant in UTC; what UTC cannot say becomes the nearest it can."""
+    if moment.tzinfo is UTC:
+        return moment
     # `astimezone` would take a naive moment for this host's local time.
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise ValueError(f"a moment needs a time zone, this one has none: {moment!r}")
