@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from types import FunctionType
 from typing import Protocol
 
 from anarchon.errors import ConfigurationError
@@ -89,7 +90,8 @@ def kind_of(action: Handler | Publisher) -> Kind:
         raise ConfigurationError(
             f"{action!r} cannot be called", option="handler", fix="give a function of one argument"
         )
-    _check_signature(action)
+    if not _plainly_takes_one(action):
+        _check_signature(action)
     inner: object = action
     while isinstance(inner, functools.partial):
         inner = inner.func
@@ -103,6 +105,15 @@ def kind_of(action: Handler | Publisher) -> Kind:
             fix="give a function that returns when the work is done",
         )
     return Kind.THREAD
+
+
+def _plainly_takes_one(handler: Callable[..., object]) -> bool:
+    """Tell, far sooner than a signature does, of a function without anything special to it."""
+    if type(handler) is not FunctionType or handler.__dict__:
+        return False
+    code = handler.__code__
+    most = code.co_argcount
+    return not code.co_kwonlyargcount and most - len(handler.__defaults__ or ()) <= 1 <= most
 
 
 def _check_signature(handler: Callable[..., object]) -> None:

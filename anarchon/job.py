@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict, cast
 
 from anarchon import leaseless
 from anarchon.action import Handler, Kind, Publisher, kind_of, publishes
+from anarchon.clock import MILLISECOND
 from anarchon.durations import describe, duration
 from anarchon.errors import ConfigurationError
 from anarchon.run import OnStoreError, Overlap
@@ -19,6 +20,10 @@ from anarchon.schedules import Schedule
 Duration = timedelta | float | str
 
 _LONGEST_NAME = 200
+_LEASE = timedelta(seconds=15)
+_CATCH_UP = timedelta(minutes=5)
+_START_WITHIN = timedelta(hours=1)
+_JITTER = timedelta(milliseconds=500)
 _SHORTEST_LEASE = timedelta(seconds=1)
 _SHORTEST_HEARTBEAT = timedelta(milliseconds=100)
 _SHORTEST_START = timedelta(seconds=1)
@@ -156,7 +161,7 @@ def _define(
             return default
         return _bounded(option, duration(value, option=option, allow_zero=allow_zero))
 
-    lease = _whole_millis(length("lease", timedelta(seconds=15)))
+    lease = _whole_millis(length("lease", _LEASE))
     if lease < _SHORTEST_LEASE:
         raise ConfigurationError(
             f"{describe(lease)} is too short to be renewed in time",
@@ -177,11 +182,11 @@ def _define(
             option="heartbeat",
             fix=f"write {describe(_SHORTEST_HEARTBEAT)} or more",
         )
-    catch_up = length("catch_up", timedelta(minutes=5), allow_zero=True)
-    max_late = length("max_late", catch_up or timedelta(minutes=5))
+    catch_up = length("catch_up", _CATCH_UP, allow_zero=True)
+    max_late = length("max_late", catch_up or _CATCH_UP)
     start_within = None
     if track:
-        start_within = _whole_millis(length("start_within", timedelta(hours=1)))
+        start_within = _whole_millis(length("start_within", _START_WITHIN))
         if start_within < _SHORTEST_START:
             raise ConfigurationError(
                 f"{describe(start_within)} is too short for a message to arrive",
@@ -190,7 +195,7 @@ def _define(
             )
         # nobody may begin it later, so it is not to be sent later
         catch_up, max_late = min(catch_up, start_within), min(max_late, start_within)
-    jitter = length("jitter", timedelta(milliseconds=500), allow_zero=True)
+    jitter = length("jitter", _JITTER, allow_zero=True)
     if jitter >= max_late:
         raise ConfigurationError(
             f"{describe(jitter)} of jitter would make runs later than max_late"
@@ -350,4 +355,4 @@ def _on_store_error(value: object, overlap: Overlap) -> OnStoreError:
 
 def _whole_millis(length: timedelta) -> timedelta:
     # stores keep a lease in milliseconds: all of them must mean the same length
-    return timedelta(milliseconds=length // timedelta(milliseconds=1))
+    return length // MILLISECOND * MILLISECOND

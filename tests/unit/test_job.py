@@ -128,12 +128,59 @@ def two_arguments(ctx: RunContext, more: int) -> None: ...
 def keyword_only(*, ctx: RunContext) -> None: ...
 
 
-@pytest.mark.parametrize("action", [None, "work", 3, no_arguments, two_arguments, keyword_only])
+def keyword_as_well(ctx: RunContext, *, more: int) -> None: ...
+
+
+@functools.wraps(two_arguments)
+def wrapping_two(ctx: RunContext) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        None,
+        "work",
+        3,
+        no_arguments,
+        two_arguments,
+        keyword_only,
+        keyword_as_well,
+        wrapping_two,
+        functools.partial(keyword_as_well),
+    ],
+)
 def test_an_action_that_cannot_be_called_with_a_context_is_refused(action: object) -> None:
     error = refused(action=action)
 
     assert (error.job, error.option) == ("sync", "handler")
     assert error.fix
+
+
+def one_and_a_default(ctx: RunContext, more: int = 1) -> None: ...
+
+
+def only_defaults(ctx: RunContext | None = None, more: int = 1) -> None: ...
+
+
+def any_number(*arguments: object) -> None: ...
+
+
+def a_keyword_with_a_default(ctx: RunContext, *, more: int = 1) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        one_and_a_default,
+        only_defaults,
+        any_number,
+        a_keyword_with_a_default,
+        lambda ctx: None,
+        functools.partial(two_arguments, more=1),
+    ],
+)
+def test_whatever_can_be_called_with_a_context_is_taken(action: Callable[..., object]) -> None:
+    assert declared(action).kind is Kind.THREAD
 
 
 def test_a_publisher_that_does_not_say_where_it_sends_to_is_refused() -> None:
