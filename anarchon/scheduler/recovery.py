@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -68,13 +67,15 @@ class Recovery:
 
     def _begin(self, job: Job, what: KnownJob, time: datetime, held: _Held) -> None:
         self._see_to(job, what, time, held)
-        newest = job.schedule.latest_at(time)
-        if newest is not None and newest > what.first_seen:
+        # of a job that missed nothing and has a slot to come, as nearly all, this says both
+        first = job.schedule.next_after(max(what.first_seen, time - job.catch_up))
+        if first is not None and first <= time:
+            newest = job.schedule.latest_at(time) or first
             self._catch_up(job, newest, time, what.unfinished)
         elif job.run_at_start:
             self._catch_up(job, _first_slot(what), time, what.unfinished)
-        else:
-            warn_if_past(job, time)
+        elif first is None:
+            warn_if_past(job, time, since=what.first_seen)
 
     async def after_gap(self, jobs: Sequence[Job]) -> None:
         """Recover where the timers run on: they see to what may still start in time."""
@@ -99,8 +100,10 @@ class Recovery:
         for (job, registration), what in known:
             self._warn_of_others(job, registration.fingerprint, what)
             self._learn(job, what)
-            with self._alone(job):
+            try:
                 recover(job, what, time, held)
+            except Exception as error:
+                self._tell_failed(job, error)
         self._left.update((job.name, job) for job in left)
         if self._left and not self._is_looking_for_left:
             log.warning("no answer for some jobs; asked again: jobs=%s", ",".join(self._left))
@@ -124,8 +127,10 @@ class Recovery:
         now = self._core.now()
         told: list[_Told] = []
         for job in jobs:
-            with self._alone(job):
+            try:
                 told.append((job, Registration(job.name, job.fingerprint(now))))
+            except Exception as error:
+                self._tell_failed(job, error)
         return told
 
     async def _register(
@@ -164,14 +169,9 @@ class Recovery:
             raise error
         return first, known, left
 
-    @contextmanager
-    def _alone(self, job: Job) -> Iterator[None]:
-        """Keep a schedule that raises from costing the other jobs their recovery."""
-        try:
-            yield
-        except Exception as error:
-            detail = "its schedule failed; what it missed is not recovered"
-            self._core.emit(EventKind.ERROR, job.name, detail=detail, error=error)
+    def _tell_failed(self, job: Job, error: Exception) -> None:
+        detail = "its schedule failed; what it missed is not recovered"
+        self._core.emit(EventKind.ERROR, job.name, detail=detail, error=error)
 
     def _see_to(self, job: Job, what: KnownJob, time: datetime, held: _Held) -> None:
         if not what.unfinished:
@@ -216,12 +216,12 @@ class Recovery:
             )
 
 
-def warn_if_past(job: Job, time: datetime) -> None:
-    """Say so if a job has no slot to come, nor one to catch up."""
+def warn_if_past(job: Job, time: datetime, since: datetime | None = None) -> None:
+    """Say so if a job has no slot to come, nor had one since the store first saw it."""
     if job.schedule.next_after(time) is not None:
         return
     newest = job.schedule.latest_at(time)
-    if newest is not None:
+    if newest is not None and (since is None or newest <= since):
         log.warning("a job that will never run: job=%s: %s is past", job.name, newest)
 
 

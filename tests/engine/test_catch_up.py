@@ -216,6 +216,23 @@ async def test_a_moment_that_was_past_when_it_was_first_seen_is_warned_of(
     assert bodies.all == []
 
 
+async def test_a_moment_that_came_since_it_was_first_seen_is_not_warned_of(
+    bodies: Bodies, caplog: pytest.LogCaptureFixture
+) -> None:
+    def declare(scheduler: Scheduler, clock: Clock) -> None:
+        scheduler.at("once", slot(30), bodies.taking(clock))
+
+    async with Fleet(1, declare, clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(40))
+        fleet[0].kill()
+        await fleet.clock.advance_to(slot(3600))
+        await fleet.add()
+        await fleet.clock.advance(60)
+
+    assert "a job that will never run" not in caplog.text
+    assert bodies.slots() == [slot(30)]
+
+
 async def test_a_slot_that_comes_due_while_the_first_answer_is_on_its_way_is_not_lost(
     bodies: Bodies,
 ) -> None:

@@ -59,7 +59,8 @@ async def test_a_schedule_that_fails_at_start_stops_only_its_own_job(
     async with kind(1, declare, clock=bodies.clock) as fleet:
         await fleet.clock.advance_to(slot(35))
 
-        if kind is Fleet:
+        # nothing was missed, so nobody asks for the newest slot
+        if kind is Fleet and question != "latest_at":
             assert fleet.told(EventKind.ERROR, "bad") != []
         assert fleet.told(EventKind.ERROR, "good") == []
     assert bodies.slots("good") == slots(10, 30, 10)

@@ -88,6 +88,7 @@ ENGINE = (
     Mutant(
         "the bound of a catch-up",
         (
+            Edit(_RECOVERY, "max(what.first_seen, time - job.catch_up)", "what.first_seen"),
             Edit(_RECOVERY, "if time - slot >= job.catch_up or any(", "if any("),
             Edit(
                 _RECOVERY, "Due(job, slot, job.catch_up)", "Due(job, slot, timedelta(days=36500))"
@@ -98,8 +99,8 @@ ENGINE = (
     without(
         "no catch-up at a start before a schedule was first seen",
         _RECOVERY,
-        "if newest is not None and newest > what.first_seen:",
-        "if newest is not None:",
+        "max(what.first_seen, time - job.catch_up)",
+        "time - job.catch_up",
         *_STARTS,
     ),
     without(
