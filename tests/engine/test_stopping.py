@@ -221,6 +221,23 @@ async def test_a_stop_does_not_wait_for_a_slot_that_a_clock_put_off(bodies: Bodi
         assert tasks_of_the_engine() == []
 
 
+async def test_a_stop_does_not_wait_for_a_slot_that_is_put_off_meanwhile(bodies: Bodies) -> None:
+    async with Fleet(1, long_job(bodies), clock=bodies.clock) as fleet:
+        await fleet.clock.advance_to(slot(59.9))
+        fleet.store_is_off_by = -timedelta(hours=1)
+        gate = hold_claims(fleet[0])
+        await fleet.clock.advance_to(slot(61))
+        stopping = asyncio.create_task(fleet[0].scheduler.stop())
+        await fleet.clock.advance(1)
+        assert not stopping.done()
+
+        gate.set()
+        await fleet.clock.advance_until(stopping.done)
+
+        assert fleet.clock.monotonic() < 63
+        assert tasks_of_the_engine() == []
+
+
 @pytest.mark.parametrize("max_attempts", [3, 1])
 async def test_a_claim_that_wins_while_stopping_is_given_back(
     bodies: Bodies, max_attempts: int
