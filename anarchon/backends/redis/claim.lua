@@ -23,7 +23,7 @@ local function answer(outcome, run)
   }
 end
 
--- Most lose, so nothing that is not needed for this is made before it.
+-- Most who ask lose, and need none of the functions below.
 local run = find(slot)
 local is_decided = run and run[STATE] ~= 'skipped'
 if is_decided and has_ended(run) then

@@ -1,5 +1,6 @@
--- Put in front of every script, after its first line. All of them take the same four keys,
--- which lie under one hash tag and none of which ever expires:
+-- Put in front of every script, after its first line, without the functions that it does not
+-- call: a blank line parts one from the next. All scripts take the same four keys, which lie
+-- under one hash tag and none of which ever expires:
 --
 --   RECORD  hash   floor, newest, fence, and "seen:FINGERPRINT" = "FIRST LAST" for each edition
 --   RUNS    hash   slot -> the run, packed as below
