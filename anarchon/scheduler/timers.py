@@ -14,8 +14,9 @@ import heapq
 import itertools
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from anarchon.job import Job
 
@@ -40,12 +41,12 @@ class Due:
     after: datetime | None = None
 
 
-@dataclass(order=True, slots=True)
-class _Armed:
+class _Armed(NamedTuple):
+    # what a heap compares again and again: as tuples, by the first two, never alike in both
     wake: datetime
     order: int
-    due: Due = field(compare=False)
-    following: datetime | None = field(compare=False)
+    due: Due
+    following: datetime | None
 
 
 #: Jobs whose schedule raised.
@@ -122,7 +123,8 @@ class JobTimers:
         if following is None:
             return
         newest = None
-        if now - following > _lateness(job, following, job.schedule.next_after(following)):
+        # seldom past: a schedule is asked only then what came after it
+        if following < now and now - following > allowed_lateness(job, following):
             newest = job.schedule.latest_at(now)
         if newest is None or newest <= following:
             self._arm(job, following)
