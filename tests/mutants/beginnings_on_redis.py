@@ -122,25 +122,25 @@ BEGINNINGS_ON_REDIS = (
     _on_redis(
         "the end of a run that nobody began in time",
         "claim.lua",
-        "elseif is_overdue(slot, run, time) then",
+        "elseif is_overdue(run, time) then",
         "elseif false then",
     ),
     _on_redis(
         "a live lease that outlives the start deadline",
-        "prelude.lua",
-        "run[DEADLINE] <= time and not is_busy(slot, time)",
-        "run[DEADLINE] <= time",
+        "claim.lua",
+        "elseif is_decided and is_busy(slot, time) then",
+        "elseif is_decided and is_busy(slot, time) and not is_overdue(run, time) then",
     ),
     _on_redis(
         "the fate of an overdue run that a newer one replaces",
         "claim.lua",
-        "is_overdue(other, run, time) and 'expired' or fate",
+        "is_overdue(run, time) and 'expired' or fate",
         "fate",
     ),
     _on_redis(
         "the fate of an overdue run nobody asked for",
         "forget.lua",
-        "is_overdue(open[i], run, time) and 'expired' or 'lost'",
+        "is_overdue(run, time) and 'expired' or 'lost'",
         "'lost'",
     ),
     _on_redis(

@@ -158,7 +158,7 @@ local function start(mark)
     for _, other in ipairs(redis.call('ZRANGE', OPEN, 0, -1)) do
       local run = find(other)
       local fate = run[TOKEN] and 'lost' or 'interrupted'
-      end_run(other, run, is_overdue(other, run, time) and 'expired' or fate, time)
+      end_run(other, run, is_overdue(run, time) and 'expired' or fate, time)
     end
   end
   return grant(new_run(mark and mark[ATTEMPTS] or {}), deadline, is_newest())
@@ -166,7 +166,7 @@ end
 
 if not is_decided then
   return start(run)
-elseif is_overdue(slot, run, time) then
+elseif is_overdue(run, time) then
   end_run(slot, run, 'expired', time)
   return {time, 'done'}
 elseif mode ~= 'takeover' or run[TOKEN] == token or is_spent(run, token)

@@ -12,7 +12,7 @@ for i = 1, #open, 2 do
   local slot = tonumber(open[i])
   if tonumber(open[i + 1]) <= time and time - slot > tonumber(ARGV[1]) then
     local run = find(open[i])
-    end_run(open[i], run, is_overdue(open[i], run, time) and 'expired' or 'lost', time)
+    end_run(open[i], run, is_overdue(run, time) and 'expired' or 'lost', time)
   else
     oldest = math.min(oldest, slot)
   end

@@ -57,9 +57,9 @@ local function is_busy(slot, time)
   return tonumber(redis.call('ZSCORE', OPEN, slot) or 0) > time
 end
 
--- Nobody may begin it any more, and nobody keeps it either.
-local function is_overdue(slot, run, time)
-  return run[DEADLINE] and run[DEADLINE] <= time and not is_busy(slot, time)
+-- Of a run that is not busy: nobody may begin it any more.
+local function is_overdue(run, time)
+  return run[DEADLINE] and run[DEADLINE] <= time
 end
 
 -- Whether this attempt is theirs to end. Nobody ends what waits in a broker.
