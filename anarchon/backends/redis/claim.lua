@@ -75,12 +75,12 @@ local function open_attempt(run, number, state, fence, ended)
   put_in_order()
 end
 
--- The first decision on a slot, that it runs or is skipped.
+-- Whether no newer slot was decided, to run or to be skipped, than the one that now is.
 local function is_newest()
   return due > tonumber(redis.call('HGET', RECORD, 'newest'))
 end
 
-local function grant(run, deadline, newest)
+local function grant(run, deadline, as_newest)
   -- the time keeps it growing even after the store lost the record
   local fence = math.max((tonumber(redis.call('HGET', RECORD, 'fence')) or 0) + 1, time)
   local last = last_of(run)
@@ -88,7 +88,7 @@ local function grant(run, deadline, newest)
   run[DEADLINE], run[RETRY], run[NONCE] = deadline, 0, false
   open_attempt(run, last and last[NUMBER] + 1 or 1, run[STATE], fence, false)
   redis.call('ZADD', OPEN, time + run[LEASE], slot)
-  if newest then
+  if as_newest then
     redis.call('HSET', RECORD, 'fence', fence, 'newest', slot)
   else
     redis.call('HSET', RECORD, 'fence', fence)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from hashlib import sha1
 from importlib.resources import files
 
+#: Names, and the numbers that are given to them.
+_NUMBERS = re.compile(r"^local ([A-Z_,\s]+?)\s=\s+(\d[\d,\s]*)$", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Script:
@@ -43,9 +46,6 @@ def _with_numbers(source: str) -> str:
         return source
     used = re.compile(rf"\b(?:{'|'.join(numbers)})\b")
     return used.sub(lambda name: numbers[name[0]], _NUMBERS.sub("", source))
-
-
-_NUMBERS = re.compile(r"^local ([A-Z_,\s]+?)\s=\s+(\d[\d,\s]*)$", re.MULTILINE)
 
 
 def _words(listed: str) -> list[str]:
